@@ -1,0 +1,1 @@
+"""Everything said in SQL: numbered `migrations/` and the named `queries/` that users run."""
