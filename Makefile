@@ -1,0 +1,55 @@
+# Everything starts here: `make plan` plans the sample workspace, `make test` runs the tests.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+READY := $(VENV)/.ready
+WORKSPACE ?= workspace
+
+.PHONY: plan test ui lint format bench lock docs clean help
+
+help:
+	@echo "make plan   plan the workspace in ./$(WORKSPACE) (made from the sample if it is not there)"
+	@echo "make test   run every test"
+	@echo "make ui     open the asset graph of the workspace in the browser"
+	@echo "make lint   ruff and mypy, strict"
+	@echo "make bench  time the replay and the step model; prints a table"
+	@echo "make lock   resolve pyproject.toml into requirements.lock again"
+
+# uv installs the locked set in seconds; pip is only used to fetch uv.
+$(READY): pyproject.toml requirements.lock
+	@$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11))' || { echo "capsheet needs Python 3.11 or later; name one with make PYTHON=..." >&2; exit 1; }
+	test -x $(BIN)/python || $(PYTHON) -m venv $(VENV)
+	$(BIN)/python -m pip install --quiet --disable-pip-version-check uv==0.13.9
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --requirements requirements.lock
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip install --quiet --no-deps --no-build-isolation --editable .
+	touch $(READY)
+
+$(WORKSPACE)/capsheet.yaml: | $(READY)
+	$(BIN)/capsheet init $(WORKSPACE)
+
+plan: $(READY) $(WORKSPACE)/capsheet.yaml
+	$(BIN)/capsheet plan --workspace $(WORKSPACE)
+
+ui: $(READY) $(WORKSPACE)/capsheet.yaml
+	$(BIN)/capsheet ui --workspace $(WORKSPACE)
+
+test: $(READY)
+	$(BIN)/python -m pytest
+
+lint: $(READY)
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(READY)
+	$(BIN)/python -m tests.benchmarks
+
+lock:
+	VIRTUAL_ENV=$(VENV) $(BIN)/uv pip compile --quiet --universal --python-version 3.11 --no-header --no-annotate --generate-hashes --group dev pyproject.toml --output-file requirements.lock
+
+clean:
+	rm -rf $(VENV) build dist .mypy_cache .ruff_cache .pytest_cache .hypothesis
