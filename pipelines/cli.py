@@ -1,0 +1,148 @@
+"""The command line. Signatures and help only: each command's work is imported when it runs, so that help is instant."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+app = typer.Typer(
+    name="capsheet",
+    help="GPU capacity planning for LLM inference that keeps itself honest.",
+    no_args_is_help=True,
+    add_completion=False,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+WorkspaceOption = Annotated[
+    Path, typer.Option("--workspace", "-w", help="Folder that holds capsheet.yaml.", file_okay=False)
+]
+JsonOption = Annotated[bool, typer.Option("--json", help="Answer as JSON, for machines.")]
+HERE = Path()
+
+
+def _version(asked: bool) -> None:
+    if asked:
+        from importlib.metadata import version
+
+        typer.echo(f"capsheet {version('capsheet')}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+) -> None:
+    """GPU capacity planning for LLM inference that keeps itself honest."""
+
+
+@app.command()
+def init(
+    folder: Annotated[Path, typer.Argument(help="Folder to make the workspace in.", file_okay=False)] = HERE,
+    json: JsonOption = False,
+) -> None:
+    """Make a workspace: a commented capsheet.yaml and sample inputs."""
+    from pipelines.commands.init import run
+
+    run(folder, json=json)
+
+
+@app.command()
+def plan(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
+    """Ingest, validate, estimate, replay, and publish the next plan version with its workbook."""
+    from pipelines.commands.plan import run
+
+    run(workspace, json=json)
+
+
+@app.command()
+def history(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
+    """The plan versions published so far."""
+    from pipelines.commands.history import run
+
+    run(workspace, json=json)
+
+
+@app.command()
+def explain(
+    version: Annotated[int, typer.Argument(help="Plan version.", min=1)],
+    number: Annotated[str, typer.Argument(help="Name of the figure, such as chat.gpus_total; left out, lists all.")] = "",
+    workspace: WorkspaceOption = HERE,
+    json: JsonOption = False,
+) -> None:
+    """Where a published figure came from: value, unit, label, formula and inputs."""
+    from pipelines.commands.explain import run
+
+    run(version, number, workspace, json=json)
+
+
+@app.command()
+def sql(
+    query: Annotated[str, typer.Argument(help='A named query, or "SELECT ...".')] = "",
+    list_queries: Annotated[bool, typer.Option("--list", help="List the named queries.")] = False,
+    param: Annotated[list[str] | None, typer.Option("--param", "-p", help="NAME=VALUE for a query's $NAME.")] = None,
+    workspace: WorkspaceOption = HERE,
+    json: JsonOption = False,
+) -> None:
+    """Ask the warehouse, read-only."""
+    from pipelines.commands.sql import run
+
+    run(query, list_queries=list_queries, params=param or [], workspace=workspace, json=json)
+
+
+@app.command()
+def ui(
+    workspace: WorkspaceOption = HERE,
+    port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 3000,
+) -> None:
+    """Open the asset graph of this workspace (Dagster), offline, on this machine only."""
+    from pipelines.commands.ui import run
+
+    run(workspace, port)
+
+
+@app.command()
+def doctor(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
+    """What is missing, locked, stale or misconfigured, and what mends it."""
+    from pipelines.commands.doctor import run
+
+    run(workspace, json=json)
+
+
+def main() -> None:
+    """Entry point. Exit 0 done, 1 failed with one message, 2 wrong usage; never a traceback."""
+    from warehouse.errors import CapsheetError
+
+    try:
+        app(standalone_mode=True)
+    except CapsheetError as error:
+        _fail(str(error))
+    except BrokenPipeError:
+        sys.stderr.close()
+        sys.exit(1)
+    except KeyboardInterrupt:
+        _fail("stopped; nothing was published")
+    except Exception as error:
+        _fail(_crash(error))
+
+
+def _fail(message: str) -> None:
+    typer.echo(f"capsheet: {message}", err=True)
+    sys.exit(1)
+
+
+def _crash(error: Exception) -> str:
+    """Keep what a maintainer needs in a file, and say one line to the user."""
+    import tempfile
+    import traceback
+
+    with tempfile.NamedTemporaryFile("w", prefix="capsheet-", suffix=".log", delete=False, encoding="utf-8") as log:
+        traceback.print_exc(file=log)
+    first = (str(error).splitlines() or [""])[0][:200]
+    return (
+        f"failed in a way it does not know ({type(error).__name__}: {first}). The former plan is untouched. "
+        f"Details are in {log.name}: please report them."
+    )
