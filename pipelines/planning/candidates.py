@@ -1,0 +1,286 @@
+"""Which configurations a service could run on: enumerated, accounted for in memory, bounded, and shortlisted."""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from typing import Any
+
+import polars as pl
+
+from estimator.architecture import Architecture
+from estimator.bounds import Bounds, bounds
+from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
+from estimator.hardware import Accelerator
+from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
+from estimator.replay import EngineLimits
+from estimator.step_time import coefficients_for, step_parameters
+from estimator.weights import UnsupportedPrecision, Weights, weights
+from estimator.workload import Floats
+from pipelines.planning.workload import Demand
+from pipelines.workspace import EngineSpec, ServiceSpec, WorkspaceError
+
+SHORTLIST = 6
+"""Candidates of a service that are replayed; the rest are told apart by analysis alone."""
+
+Rows = Sequence[Mapping[str, Any]]
+
+
+@dataclass(frozen=True, slots=True)
+class Model:
+    """A service's model as planning needs it."""
+
+    model_id: str
+    architecture: Architecture
+    checkpoint_bytes: int | None
+    label: str
+    source: str
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Accelerators by id, price rows by accelerator, and the engine profile rows."""
+
+    accelerators: Mapping[str, Accelerator]
+    prices: Mapping[str, Mapping[str, Any]]
+    profile: Rows
+
+
+@dataclass(frozen=True, slots=True)
+class Candidate:
+    """One configuration. What it could not reach is None; `status` and `reason` say why."""
+
+    candidate_id: str
+    gpu: Accelerator
+    tp: int
+    precision: str
+    engine: EngineSpec
+    price: Mapping[str, Any]
+    max_model_len: int
+    settings: EngineSettings | None = None
+    weights: Weights | None = None
+    account: MemoryAccount | None = None
+    step: Floats | None = None
+    request_s: float = 0.0
+    bounds: Bounds | None = None
+    status: str = "not_possible"
+    reason: str = ""
+
+    @property
+    def limits(self) -> EngineLimits:
+        """What the replay may use of the engine; only for a candidate that fits."""
+        assert self.settings is not None and self.account is not None
+        return EngineLimits(
+            kv_blocks=self.account.kv_blocks,
+            block_tokens=self.settings.block_tokens,
+            max_num_seqs=self.settings.max_num_seqs,
+            max_num_batched_tokens=self.settings.max_num_batched_tokens,
+            max_model_len=self.settings.max_model_len,
+            chunked_prefill=self.settings.chunked_prefill,
+            prefix_caching=self.settings.prefix_caching,
+        )
+
+
+def context_length(spec: ServiceSpec, demand: Demand, architecture: Architecture) -> int:
+    """The longest context to serve: as the workspace says, else the trace's longest request rounded up to 1,024.
+
+    Raises WorkspaceError when the model cannot go that far.
+    """
+    longest = int((demand.isl_tokens + demand.osl_tokens).max())
+    asked = spec.candidates.max_model_len
+    length = asked if asked is not None else min(-(-(longest + 1) // 1024) * 1024, architecture.max_position_tokens)
+    if length > architecture.max_position_tokens:
+        raise WorkspaceError(
+            f"service {spec.name}: max_model_len {length:,} is beyond the {architecture.max_position_tokens:,} tokens "
+            f"{spec.model} allows. Lower it."
+        )
+    return length
+
+
+def accelerator(catalog: Catalog, name: str, where: str) -> Accelerator:
+    """The catalogue's accelerator, or WorkspaceError naming its nearest."""
+    found = catalog.accelerators.get(name)
+    if found is None:
+        near = difflib.get_close_matches(name, list(catalog.accelerators), n=3, cutoff=0.4)
+        known = f"Near it: {', '.join(near)}" if near else f"It knows {', '.join(sorted(catalog.accelerators))}"
+        raise WorkspaceError(f"{where}: the catalogue has no accelerator {name!r}. {known}.")
+    return found
+
+
+def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, where: str) -> list[Candidate]:
+    """Every candidate of a service, with its status before any replay: the shortlist carries status 'feasible'.
+
+    Raises WorkspaceError for an accelerator or engine nobody knows, or one without a price.
+    """
+    length = context_length(spec, demand, model.architecture)
+    found: list[Candidate] = []
+    for gpu_name in spec.candidates.accelerators:
+        gpu = accelerator(catalog, gpu_name, where)
+        price = catalog.prices.get(gpu.gpu_id)
+        if price is None:
+            raise WorkspaceError(
+                f"{where}: there is no price for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} in capsheet.yaml."
+            )
+        for engine in spec.candidates.engines:
+            for tp in spec.candidates.tensor_parallel:
+                for precision in spec.candidates.precisions:
+                    blank = Candidate(
+                        f"{gpu.gpu_id} / TP{tp} / {precision} / {engine.name}@{engine.version}",
+                        gpu,
+                        tp,
+                        precision,
+                        engine,
+                        price,
+                        length,
+                    )
+                    found.append(_estimate(blank, spec, model, catalog, demand))
+    return _shortlist(found)
+
+
+def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:
+    architecture, gpu, tp = model.architecture, candidate.gpu, candidate.tp
+    problem = tensor_parallel_problem(architecture, tp)
+    if problem:
+        return replace(candidate, reason=problem)
+    try:
+        weight = weights(architecture, candidate.precision, model.checkpoint_bytes)
+        settings = resolve_settings(
+            candidate.engine.name,
+            candidate.engine.version,
+            gpu,
+            architecture,
+            catalog.profile,
+            {**candidate.engine.overrides(), "max_model_len": candidate.max_model_len},
+        )
+    except UnsupportedPrecision as error:
+        return replace(candidate, reason=str(error))
+    except UnknownEngine as error:
+        raise WorkspaceError(f"service {spec.name}: {error}") from None
+    account = memory_account(
+        architecture,
+        weight,
+        gpu,
+        settings,
+        tp=tp,
+        profile=catalog.profile,
+        safety_gib=spec.headroom.memory_gib_per_gpu,
+    )
+    candidate = replace(candidate, settings=settings, weights=weight, account=account)
+    if not account.feasible:
+        change = f" {account.least_change}" if account.least_change else ""
+        return replace(candidate, status="does_not_fit", reason="; ".join(account.reasons) + change)
+    coefficients = coefficients_for(
+        catalog.profile, candidate.engine.name, candidate.engine.version, gpu.gpu_id, weight.precision
+    )
+    step = step_parameters(architecture, weight, gpu, tp, coefficients)
+    request_s = coefficients["request_seconds"]
+    isl, osl = float(demand.isl_tokens.mean()), float(demand.osl_tokens.mean())
+    limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in ("ttft", "tpot", "e2e")}  # type: ignore[arg-type]
+    bound = bounds(
+        step,
+        account,
+        isl_tokens=isl,
+        osl_tokens=osl,
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+        request_s=request_s,
+        ttft_target_s=_seconds(limit["ttft"]),
+        tpot_target_s=_seconds(limit["tpot"]),
+        e2e_target_s=_seconds(limit["e2e"]),
+    )
+    return replace(
+        candidate, step=step, request_s=request_s, bounds=bound, status="feasible", reason="fits; not yet replayed"
+    )
+
+
+def _seconds(milliseconds: float | None) -> float | None:
+    return None if milliseconds is None else milliseconds / 1000
+
+
+def _shortlist(found: list[Candidate]) -> list[Candidate]:
+    """Keep the candidates that analysis says serve most per dollar, and each accelerator's best among them."""
+
+    def usd_per_request(candidate: Candidate) -> float:
+        assert candidate.bounds is not None
+        rate = candidate.bounds.capacity_rps
+        return candidate.price["usd_per_gpu_hour"] * candidate.tp / rate if rate > 0 else float("inf")
+
+    able = [c for c in found if c.status == "feasible"]
+    unable = {c.candidate_id for c in able if c.bounds is not None and c.bounds.capacity_rps <= 0}
+    ranked = sorted((c for c in able if c.candidate_id not in unable), key=usd_per_request)
+    best_of_each = list({c.gpu.gpu_id: c for c in reversed(ranked)}.values())
+    kept = {c.candidate_id for c in (*best_of_each, *ranked)[: max(SHORTLIST, len(best_of_each))]}
+    result = []
+    for candidate in found:
+        if candidate.status != "feasible" or candidate.candidate_id in kept:
+            result.append(candidate)
+        elif candidate.candidate_id in unable:
+            assert candidate.bounds is not None
+            result.append(
+                replace(candidate, status="short_of_slo", reason=f"misses {candidate.bounds.binding} on an idle replica")
+            )
+        else:
+            factor = usd_per_request(candidate) / usd_per_request(ranked[0])
+            reason = f"analysis puts its cost per request at {factor:.2f} x the best one's; not replayed"
+            result.append(replace(candidate, status="not_shortlisted", reason=reason))
+    return result
+
+
+def candidate_row(service: str, model_id: str, candidate: Candidate) -> dict[str, Any]:
+    """A row of `plan_candidate`, before capacity fills its figures in."""
+    settings, account, bound = candidate.settings, candidate.account, candidate.bounds
+    return {
+        "service": service,
+        "candidate_id": candidate.candidate_id,
+        "status": candidate.status,
+        "reason": candidate.reason,
+        "model_id": model_id,
+        "gpu_id": candidate.gpu.gpu_id,
+        "tp": candidate.tp,
+        "precision": candidate.weights.precision if candidate.weights else candidate.precision,
+        "kv_cache_dtype": settings.kv_cache_dtype if settings else "auto",
+        "engine": candidate.engine.name,
+        "engine_version": candidate.engine.version,
+        "gpus_per_replica": candidate.tp,
+        "gpu_memory_utilization": settings.gpu_memory_utilization if settings else None,
+        "max_model_len": candidate.max_model_len,
+        "max_num_seqs": settings.max_num_seqs if settings else None,
+        "max_num_batched_tokens": settings.max_num_batched_tokens if settings else None,
+        "kv_budget_tokens": max(0, int(account.kv_budget_tokens)) if account else None,
+        "k_bound": bound.k_requests if bound else None,
+        "l_bound": bound.l_requests if bound else None,
+        "zero_load_ttft_ms": bound.zero_load_ttft_s * 1000 if bound else None,
+        "zero_load_tpot_ms": bound.zero_load_tpot_s * 1000 if bound else None,
+        "binding": bound.binding if bound else ("weights" if candidate.status == "does_not_fit" else None),
+        "goodput_rps_per_replica": None,
+        "goodput_rps_per_gpu": None,
+        "replicas": None,
+        "gpus": None,
+        "usd_per_gpu_hour": candidate.price["usd_per_gpu_hour"],
+        "usd_per_hour": None,
+        "usd_per_million_output_tokens": None,
+        "label": "estimated",
+    }
+
+
+def memory_rows(service: str, candidates: Sequence[Candidate]) -> pl.DataFrame:
+    """Rows of `plan_memory` for every candidate that has an account."""
+    return pl.DataFrame(
+        [
+            {
+                "service": service,
+                "candidate_id": candidate.candidate_id,
+                "position": i,
+                "term": term.term,
+                "value": float(term.value),
+                "unit": term.unit,
+                "label": term.label,
+                "source": term.source,
+                "note": term.note,
+            }
+            for candidate in candidates
+            if candidate.account is not None
+            for i, term in enumerate(candidate.account.terms)
+        ]
+    )
