@@ -1,0 +1,32 @@
+"""How long one engine step takes: physics x coefficients.
+
+Belongs here: the compiled step (`kernel`), its parameters from model and accelerator (`physics`) and the choice of
+coefficients (`coefficients`). Does not: fitting coefficients, replaying steps, or reading the catalogue.
+"""
+
+from estimator.step_time.coefficients import (
+    COEFFICIENT_UNITS,
+    Coefficient,
+    Coefficients,
+    coefficients_for,
+    gpu_family,
+    request_seconds,
+)
+from estimator.step_time.kernel import STEP_FIELDS, STEP_TERMS, WINDOW_INDEX, step_seconds, step_terms
+from estimator.step_time.physics import WeightsLike, step_parameters
+
+__all__ = [
+    "COEFFICIENT_UNITS",
+    "STEP_FIELDS",
+    "STEP_TERMS",
+    "WINDOW_INDEX",
+    "Coefficient",
+    "Coefficients",
+    "WeightsLike",
+    "coefficients_for",
+    "gpu_family",
+    "request_seconds",
+    "step_parameters",
+    "step_seconds",
+    "step_terms",
+]
