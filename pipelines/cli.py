@@ -34,7 +34,9 @@ def _version(asked: bool) -> None:
 
 @app.callback()
 def _root(
-    version: Annotated[bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")] = False,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Say the version.")
+    ] = False,
 ) -> None:
     """GPU capacity planning for LLM inference that keeps itself honest."""
 
@@ -69,7 +71,9 @@ def history(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None
 @app.command()
 def explain(
     version: Annotated[int, typer.Argument(help="Plan version.", min=1)],
-    number: Annotated[str, typer.Argument(help="Name of the figure, such as chat.gpus_total; left out, lists all.")] = "",
+    number: Annotated[
+        str, typer.Argument(help="Name of the figure, such as chat.gpus_total; left out, lists all.")
+    ] = "",
     workspace: WorkspaceOption = HERE,
     json: JsonOption = False,
 ) -> None:

@@ -34,7 +34,9 @@ class _Strict(BaseModel):
 
 def _plain(name: str) -> str:
     if not re.fullmatch(r"[A-Za-z0-9][A-Za-z0-9 ._-]{0,63}", name):
-        raise ValueError("use letters, digits, space, dot, dash or underscore, starting with a letter or digit, at most 64")
+        raise ValueError(
+            "use letters, digits, space, dot, dash or underscore, starting with a letter or digit, at most 64"
+        )
     return name
 
 
@@ -252,9 +254,7 @@ def _load(file: Path) -> tuple[Workspace, str]:
         first = error.errors()[0]
         keys = tuple(first["loc"])
         more = f" ({error.error_count() - 1} more below it)" if error.error_count() > 1 else ""
-        raise WorkspaceError(
-            f"{_where(file, text, keys)}: {_dotted(keys)} {_complaint(first)}{more}."
-        ) from None
+        raise WorkspaceError(f"{_where(file, text, keys)}: {_dotted(keys)} {_complaint(first)}{more}.") from None
 
 
 def _complaint(error: Any) -> str:

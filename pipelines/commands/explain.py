@@ -15,11 +15,15 @@ from warehouse.errors import CapsheetError
 def run(version: int, number: str, workspace: Path, *, json: bool) -> None:
     """Show one figure's derivation, or list the figures of a version."""
     with Warehouse(Place(workspace).warehouse).reader() as con:
-        rows = con.execute(
-            "SELECT number, value, unit, label, formula, inputs_json, source FROM plan_number "
-            "WHERE plan_version = ? ORDER BY number",
-            [version],
-        ).pl().to_dicts()
+        rows = (
+            con.execute(
+                "SELECT number, value, unit, label, formula, inputs_json, source FROM plan_number "
+                "WHERE plan_version = ? ORDER BY number",
+                [version],
+            )
+            .pl()
+            .to_dicts()
+        )
     if not rows:
         raise CapsheetError(f"there is no plan version {version}. `capsheet history` lists those there are.")
     if not number:

@@ -17,7 +17,9 @@ def run(folder: Path, *, json: bool) -> None:
 
     target = folder / FILE_NAME
     if target.exists():
-        raise CapsheetError(f"{target} is already there and is left as it is. Plan it with `capsheet plan -w {folder}`.")
+        raise CapsheetError(
+            f"{target} is already there and is left as it is. Plan it with `capsheet plan -w {folder}`."
+        )
     try:
         folder.mkdir(parents=True, exist_ok=True)
         written = write_sample_inputs(folder)

@@ -28,7 +28,18 @@ def run(workspace: Path, port: int) -> None:
             raise CapsheetError(f"port {port} is taken. Name another with --port.") from None
     environment = {**os.environ, **prepare_home(place)}
     typer.echo(f"asset graph of {place.spec.workspace}: http://127.0.0.1:{port} (Ctrl-C ends it)")
-    command = [sys.executable, "-m", "dagster", "dev", "-m", "pipelines.definitions", "-h", "127.0.0.1", "-p", str(port)]
+    command = [
+        sys.executable,
+        "-m",
+        "dagster",
+        "dev",
+        "-m",
+        "pipelines.definitions",
+        "-h",
+        "127.0.0.1",
+        "-p",
+        str(port),
+    ]
     server = subprocess.Popen([*command, "--log-level", "warning"], env=environment, cwd=place.folder)
     try:
         code = server.wait()

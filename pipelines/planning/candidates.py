@@ -218,7 +218,9 @@ def _shortlist(found: list[Candidate]) -> list[Candidate]:
         elif candidate.candidate_id in unable:
             assert candidate.bounds is not None
             result.append(
-                replace(candidate, status="short_of_slo", reason=f"misses {candidate.bounds.binding} on an idle replica")
+                replace(
+                    candidate, status="short_of_slo", reason=f"misses {candidate.bounds.binding} on an idle replica"
+                )
             )
         else:
             factor = usd_per_request(candidate) / usd_per_request(ranked[0])

@@ -1,0 +1,178 @@
+"""The inputs of a plan as rows of the Assumptions sheet: each with unit, label, source, and what it does."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import polars as pl
+
+from pipelines.planning.candidates import Candidate, Catalog, Model
+from pipelines.planning.workload import Demand
+from pipelines.workspace import ServiceSpec, Workspace
+
+GIVEN = "capsheet.yaml"
+
+
+def assumption_rows(
+    workspace: Workspace,
+    catalog: Catalog,
+    services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]],
+    coefficients: Sequence[Mapping[str, Any]],
+) -> pl.DataFrame:
+    """Rows of `plan_assumption`: money first, then each service's promise, demand, headroom and engine, then physics."""
+    rows: list[dict[str, Any]] = []
+
+    def add(
+        service: str, name: str, value: float | str | None, unit: str, label: str, source: str, comment: str = ""
+    ) -> None:
+        number = float(value) if isinstance(value, int | float) else None
+        rows.append(
+            {
+                "position": len(rows),
+                "service": service,
+                "name": name,
+                "value": number,
+                "text": None if number is not None or value is None else str(value),
+                "unit": unit,
+                "label": label,
+                "source": source,
+                "comment": comment or None,
+            }
+        )
+
+    add("all", "hours_per_month", workspace.prices.hours_per_month, "h", "assumed", GIVEN, "hours billed in a month")
+    used = sorted({candidate.gpu.gpu_id for _, _, _, candidate in services} | _considered(services))
+    for gpu_id in used:
+        price = catalog.prices[gpu_id]
+        terms = ", ".join(str(price[k]) for k in ("provider", "commitment", "region", "as_of") if price[k])
+        add(
+            "all",
+            f"usd_per_gpu_hour {gpu_id}",
+            price["usd_per_gpu_hour"],
+            "USD/h",
+            price["label"],
+            price["source"],
+            terms,
+        )
+    for spec, model, demand, candidate in services:
+        name = spec.name
+        add(
+            name,
+            "model",
+            model.model_id,
+            "",
+            model.label,
+            model.source,
+            "weights and KV cache are computed from its config",
+        )
+        for metric in ("ttft", "tpot", "e2e"):
+            for q, limit in spec.slo.targets(metric).items():  # type: ignore[arg-type]
+                add(
+                    name,
+                    f"slo_{metric}_p{q}_ms",
+                    limit,
+                    "ms",
+                    "assumed",
+                    GIVEN,
+                    f"P{q} of {metric.upper()} must stay within it",
+                )
+        add(
+            name,
+            "slo_attainment",
+            spec.slo.attainment,
+            "share",
+            "assumed",
+            GIVEN,
+            "share of requests that meet every target",
+        )
+        add(name, "trace", spec.trace.source, "", "verified", GIVEN, "requests the plan replays")
+        add(name, "demand_factor", spec.trace.demand_factor, "x", "assumed", GIVEN, "planned demand over traced demand")
+        add(
+            name,
+            "planning_window_minutes",
+            spec.trace.window_minutes,
+            "min",
+            "assumed",
+            GIVEN,
+            "busiest stretch, planned on",
+        )
+        add(
+            name,
+            "planned_rps",
+            demand.planned_rps,
+            "1/s",
+            "inferred",
+            "trace x demand_factor",
+            "mean rate of that stretch",
+        )
+        headroom = spec.headroom
+        add(
+            name, "headroom_traffic_factor", headroom.traffic_factor, "x", "assumed", GIVEN, "forecast error and bursts"
+        )
+        add(name, "headroom_failure_replicas", headroom.failure_replicas, "replicas", "assumed", GIVEN, "lost at once")
+        add(
+            name,
+            "headroom_deployment_surge_replicas",
+            headroom.deployment_surge_replicas,
+            "replicas",
+            "assumed",
+            GIVEN,
+            "run twice during a rolling upgrade",
+        )
+        add(
+            name,
+            "headroom_memory_gib_per_gpu",
+            headroom.memory_gib_per_gpu,
+            "GiB",
+            "assumed",
+            GIVEN,
+            "kept free on every GPU",
+        )
+        add(
+            name,
+            "headroom_ready_minutes",
+            headroom.ready_minutes,
+            "min",
+            "assumed",
+            GIVEN,
+            "from asking for a replica to traffic",
+        )
+        add(
+            name,
+            "headroom_growth_per_hour",
+            headroom.growth_per_hour,
+            "share/h",
+            "assumed",
+            GIVEN,
+            "bridged while it starts",
+        )
+        settings = candidate.settings
+        if settings is not None:
+            for setting in settings.resolved:
+                add(
+                    name,
+                    f"engine_{setting.name}",
+                    setting.value,
+                    setting.unit,
+                    setting.label,
+                    setting.source,
+                    "of the chosen candidate",
+                )
+    for row in coefficients:
+        add(
+            "all",
+            f"{row['engine']} {row['version_from']} {row['gpu_scope']} {row['parameter']}",
+            row["value"],
+            row["unit"],
+            row["label"],
+            row["source"],
+            row["meaning"],
+        )
+    return pl.DataFrame(
+        rows, schema_overrides={"value": pl.Float64, "text": pl.String, "comment": pl.String}, infer_schema_length=None
+    )
+
+
+def _considered(services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]]) -> set[str]:
+    return {gpu for spec, *_ in services for gpu in spec.candidates.accelerators}
