@@ -38,7 +38,7 @@ STEP_FIELDS: tuple[str, ...] = (
     "window_tokens",
 )
 """Entries of the parameter array, in order. `expert_unused_share` is 1 - k/E, the chance that a token leaves an expert
-alone; `window_tokens` is infinite for a model without windowed layers. Zeros but for `step_overhead_s`: a constant step."""
+alone; `window_tokens` is infinite without windowed layers. Zeros but for `step_overhead_s` are a constant step."""
 
 (
     _STEP,
@@ -107,7 +107,7 @@ def step_seconds(  # noqa: PLR0917 - numba calls by position
     chunk x (context + chunk / 2) over prefill chunks; `prefill_tokens` is 0 in a pure decode step. An empty step still
     costs the fixed overheads.
     """
-    seconds = p[_STEP] + p[_LAYER] + p[_MOE_LAYER] + p[_COLLECTIVE] + sequences * (p[_SEQUENCE] + p[_STATE])
+    seconds: float = p[_STEP] + p[_LAYER] + p[_MOE_LAYER] + p[_COLLECTIVE] + sequences * (p[_SEQUENCE] + p[_STATE])
     seconds += _smooth_max(p[_DENSE_READ], p[_DENSE_FLOPS] * tokens)
     seconds += _smooth_max(p[_HEAD_READ], p[_HEAD_FLOPS] * sequences)
     if p[_EXPERT_READ] > 0.0:
