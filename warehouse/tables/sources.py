@@ -125,6 +125,7 @@ PRICE = Table(
         Column("region", "VARCHAR", "where", "", True),
         Column("usd_per_gpu_hour", "DOUBLE", "price of one accelerator for one hour", "USD/h", positive=True),
         Column("as_of", "VARCHAR", "the date the source gives"),
+        Column("planning_default", "BOOLEAN", "a plan uses this one: at most one an accelerator"),
         Column("label", "VARCHAR", "how it is known", allowed=LABELS),
         Column("source", "VARCHAR", "where it came from"),
         Column("note", "VARCHAR", "conflicts", "", True),
