@@ -1,0 +1,88 @@
+"""The registry as DDL: CREATE TABLE with its constraints, and a comment on every table and column.
+
+Belongs here: the text of the statements. Not here: running them or numbering them (`warehouse.migrate`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from warehouse.registry import Column, Table, tables
+
+
+def stored_tables() -> Iterator[Table]:
+    """Every table that stands in the warehouse, in reading order: a versioned table is followed by its draft."""
+    for table in tables():
+        yield table
+        if table.versioned:
+            yield table.draft
+
+
+def identifier(name: str) -> str:
+    """A quoted SQL identifier; only names of the registry are ever passed here."""
+    return '"' + name.replace('"', '""') + '"'
+
+
+def literal(text: str) -> str:
+    """A quoted SQL string."""
+    return "'" + text.replace("'", "''") + "'"
+
+
+def described(column: Column) -> str:
+    """A column's meaning with its unit in brackets: `time to first token [ms]`."""
+    return f"{column.meaning} [{column.unit}]" if column.unit else column.meaning
+
+
+def _number(value: float) -> str:
+    return str(int(value)) if float(value).is_integer() else repr(value)
+
+
+def _conditions(column: Column) -> list[str]:
+    """What a value must satisfy; NULL passes each of these, as SQL has it, and is ruled by NOT NULL alone."""
+    name = identifier(column.name)
+    conditions = []
+    if column.type == "DOUBLE":
+        conditions.append(f"isfinite({name})")
+    if column.positive:
+        conditions.append(f"{name} > 0")
+    if column.minimum is not None:
+        conditions.append(f"{name} >= {_number(column.minimum)}")
+    if column.maximum is not None:
+        conditions.append(f"{name} <= {_number(column.maximum)}")
+    if column.allowed:
+        conditions.append(f"{name} IN ({', '.join(literal(value) for value in column.allowed)})")
+    return conditions
+
+
+def create_statements(table: Table, name: str | None = None) -> list[str]:
+    """The statements that make `table`, comments included; `name` makes it under another name."""
+    target = identifier(name or table.name)
+    lines = []
+    for column in table.columns:
+        parts = [f"  {identifier(column.name)} {column.type}"]
+        if not column.nullable:
+            parts.append("NOT NULL")
+        conditions = _conditions(column)
+        if conditions:
+            parts.append(f"CHECK ({' AND '.join(conditions)})")
+        lines.append(" ".join(parts))
+    lines.append(f"  PRIMARY KEY ({', '.join(identifier(key) for key in table.key)})")
+    return [f"CREATE TABLE {target} (\n" + ",\n".join(lines) + "\n)", *comment_statements(table, name)]
+
+
+def comment_statements(table: Table, name: str | None = None) -> list[str]:
+    """COMMENT ON for the table (what a row is) and each column (meaning and unit)."""
+    target = identifier(name or table.name)
+    return [
+        f"COMMENT ON TABLE {target} IS {literal(table.row)}",
+        *(
+            f"COMMENT ON COLUMN {target}.{identifier(column.name)} IS {literal(described(column))}"
+            for column in table.columns
+        ),
+    ]
+
+
+def ddl() -> str:
+    """Every table of the registry, drafts included, as one SQL script."""
+    blocks = (";\n".join(create_statements(table)) + ";\n" for table in stored_tables())
+    return "\n".join(blocks)
