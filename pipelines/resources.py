@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
@@ -16,9 +16,26 @@ import polars as pl
 from pipelines.sources import SourceRead
 from pipelines.workspace import Place
 from warehouse.connection import Warehouse
-from warehouse.lock import RunLock
+from warehouse.lock import single_run
 from warehouse.registry import table
 from warehouse.write import Replacement, Scope, replace_together
+
+_runs: dict[Path, ExitStack] = {}
+
+
+def hold_run(lock_file: Path) -> None:
+    """Take the workspace's run lock for this process, once; it ends with the process or with `release_run`."""
+    if lock_file not in _runs:
+        stack = ExitStack()
+        stack.enter_context(single_run(lock_file))
+        _runs[lock_file] = stack
+
+
+def release_run(lock_file: Path) -> None:
+    """Let go of the run lock, if this process has it."""
+    stack = _runs.pop(lock_file, None)
+    if stack is not None:
+        stack.close()
 
 
 class PlanningResource(dg.ConfigurableResource[None]):
@@ -35,10 +52,6 @@ class PlanningResource(dg.ConfigurableResource[None]):
     def place(self) -> Place:
         """The workspace, read once a run."""
         return Place(Path(self.folder))
-
-    @cached_property
-    def _lock(self) -> RunLock:
-        return RunLock(self.place.lock)
 
     @property
     def warehouse(self) -> Warehouse:
@@ -62,7 +75,7 @@ class PlanningResource(dg.ConfigurableResource[None]):
 
     def write(self, *replacements: tuple[str, pl.DataFrame, Scope]) -> int:
         """Replace rows of tables, all in one transaction; a second run of capsheet on this workspace is refused."""
-        self._lock.hold()
+        hold_run(self.place.lock)
         with self.warehouse.writer() as con:
             return replace_together(con, *(Replacement(table(name), frame, scope) for name, frame, scope in replacements))
 

@@ -1,0 +1,41 @@
+"""The Dagster code location: assets, checks, the plan job and its weekly schedule, for the workspace in the environment."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import dagster as dg
+
+from pipelines.assets.checks import CHECKS
+from pipelines.assets.estimates import ESTIMATES
+from pipelines.assets.publication import PUBLICATION
+from pipelines.assets.sources import SOURCES
+from pipelines.home import WORKSPACE_VARIABLE
+from pipelines.resources import PlanningResource
+
+PLAN_JOB = dg.define_asset_job(
+    "plan", selection=dg.AssetSelection.all(), description="Sources to workbook: the next plan version."
+)
+WEEKLY = dg.ScheduleDefinition(
+    name="weekly_plan",
+    job=PLAN_JOB,
+    cron_schedule="0 6 * * 1",
+    execution_timezone="UTC",
+    description="A fresh plan every Monday at 06:00 UTC. Off until you switch it on.",
+)
+
+
+def build_defs(folder: Path) -> dg.Definitions:
+    """Everything for the workspace in `folder`. One process, since the warehouse has one writer."""
+    return dg.Definitions(
+        assets=[*SOURCES, *ESTIMATES, *PUBLICATION],
+        asset_checks=CHECKS,
+        jobs=[PLAN_JOB],
+        schedules=[WEEKLY],
+        resources={"planning": PlanningResource(folder=str(folder.resolve()))},
+        executor=dg.in_process_executor,
+    )
+
+
+defs = build_defs(Path(os.environ.get(WORKSPACE_VARIABLE, ".")))
