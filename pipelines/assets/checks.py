@@ -12,7 +12,10 @@ from pipelines.contracts import CheckResult, validate, validate_requests
 from pipelines.resources import PlanningResource
 
 SMALL = (accelerator, price, engine_profile, model, observation)
-_PLACES = {name: 1000 * i for i, name in enumerate(("accelerator", "price", "engine_profile", "model", "observation", "request"))}
+_PLACES = {
+    name: 1000 * i
+    for i, name in enumerate(("accelerator", "price", "engine_profile", "model", "observation", "request"))
+}
 
 
 def _record(planning: PlanningResource, table: str, found: Sequence[CheckResult]) -> dg.AssetCheckResult:
@@ -52,7 +55,10 @@ def _contract(asset: dg.AssetsDefinition) -> dg.AssetChecksDefinition:
     table = asset.key.to_user_string()
 
     @dg.asset_check(
-        asset=asset, name="contract", blocking=True, description=f"Great Expectations suite of {table}, from the registry."
+        asset=asset,
+        name="contract",
+        blocking=True,
+        description=f"Great Expectations suite of {table}, from the registry.",
     )
     def contract(planning: PlanningResource) -> dg.AssetCheckResult:
         frame = planning.frame(f"SELECT * FROM {table}")  # noqa: S608 - a name of ours

@@ -108,7 +108,8 @@ def plan_capacity(planning: PlanningResource) -> dg.MaterializeResult[None]:
     total = sum(sum(c.status == "feasible" for c in candidates) for *_, candidates in found)
     done = 0
     tables: dict[str, list[Any]] = {
-        name: [] for name in ("plan_candidate", "plan_capacity", "plan_bucket", "plan_headroom", "plan_cost", "plan_number")
+        name: []
+        for name in ("plan_candidate", "plan_capacity", "plan_bucket", "plan_headroom", "plan_cost", "plan_number")
     }
     chosen: dict[str, Sized] = {}
     for spec, served, demand, candidates in found:

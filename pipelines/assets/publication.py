@@ -28,10 +28,11 @@ def plan(planning: PlanningResource) -> dg.MaterializeResult[None]:
     place = planning.place
 
     def workbook(con: duckdb.DuckDBPyConnection, number: int, created_at: datetime) -> tuple[str, bytes]:
-        frames = plan_frames(con, number, created_at, header)
+        frames = plan_frames(con, number, created_at, header, sources)
         return workbook_name(place.spec.workspace, number, created_at), build_workbook(frames, created_at)
 
-    header = plan_header(planning)
+    sources = current_sources(planning)
+    header = plan_header(planning, sources)
     published = publish(planning.warehouse, header, workbook, place.plans)
     return dg.MaterializeResult(
         metadata={
@@ -44,12 +45,11 @@ def plan(planning: PlanningResource) -> dg.MaterializeResult[None]:
     )
 
 
-def plan_header(planning: PlanningResource) -> dict[str, object]:
+def plan_header(planning: PlanningResource, sources: list[str]) -> dict[str, object]:
     """The columns of `plan` that are known before it is published."""
     place = planning.place
     inputs = planning.frame("SELECT source_file, sha256 FROM source_file ORDER BY source_file").to_dicts()
-    current = set(current_sources(planning))
-    fingerprints = {row["source_file"]: row["sha256"] for row in inputs if row["source_file"] in current}
+    fingerprints = {row["source_file"]: row["sha256"] for row in inputs if row["source_file"] in sources}
     fingerprints["capsheet.yaml"] = place.sha256
     calibration = planning.frame("SELECT coalesce(max(calibration_version), 0) AS v FROM calibration")["v"][0]
     code = package_version("capsheet")

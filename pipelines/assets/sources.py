@@ -7,25 +7,42 @@ import polars as pl
 
 from pipelines.planning.models import model_row
 from pipelines.resources import PlanningResource, result
-from pipelines.sources import check_tolerance, read_catalog_table, read_model, read_observations, read_prices, read_trace
+from pipelines.sources import (
+    check_tolerance,
+    read_catalog_table,
+    read_model,
+    read_observations,
+    read_prices,
+    read_trace,
+)
 
 GROUP = "sources"
 
 
-@dg.asset(group_name=GROUP, description="Accelerators of the catalogue: visible memory, dense rates, links.", kinds={"csv", "duckdb"})
+@dg.asset(
+    group_name=GROUP,
+    description="Accelerators of the catalogue: visible memory, dense rates, links.",
+    kinds={"csv", "duckdb"},
+)
 def accelerator(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`accelerator`, whole."""
     return planning.store("accelerator", "accelerator", read_catalog_table("accelerators"), "all")
 
 
-@dg.asset(group_name=GROUP, description="Prices: the workspace's own first, then the catalogue's.", kinds={"csv", "duckdb"})
+@dg.asset(
+    group_name=GROUP, description="Prices: the workspace's own first, then the catalogue's.", kinds={"csv", "duckdb"}
+)
 def price(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`price`, whole."""
     spec = planning.place.spec.prices
     return planning.store("price", "price", read_prices(spec.usd_per_gpu_hour, spec.source), "all")
 
 
-@dg.asset(group_name=GROUP, description="Engine defaults and step-time coefficients, each with its source.", kinds={"csv", "duckdb"})
+@dg.asset(
+    group_name=GROUP,
+    description="Engine defaults and step-time coefficients, each with its source.",
+    kinds={"csv", "duckdb"},
+)
 def engine_profile(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`engine_profile`, whole: engines and coefficients."""
     engines, coefficients = read_catalog_table("engines"), read_catalog_table("coefficients")
@@ -38,7 +55,11 @@ def engine_profile(planning: PlanningResource) -> dg.MaterializeResult[None]:
     return result(both)
 
 
-@dg.asset(group_name=GROUP, description="The services' models: architecture, parameters, weight bytes.", kinds={"json", "duckdb"})
+@dg.asset(
+    group_name=GROUP,
+    description="The services' models: architecture, parameters, weight bytes.",
+    kinds={"json", "duckdb"},
+)
 def model(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`model`: one row a model of the workspace."""
     place = planning.place
@@ -48,13 +69,23 @@ def model(planning: PlanningResource) -> dg.MaterializeResult[None]:
         rows.append(model_row(read))
         files.append(read)
     frame = pl.DataFrame(rows, infer_schema_length=None)
-    planning.write(("model", frame, "all"), *((  # one fingerprint a model
-        "source_file", planning.source_row("model", read.as_source()), {"source_file": read.as_source().source_file}
-    ) for read in files))
+    planning.write(
+        ("model", frame, "all"),
+        *(
+            (  # one fingerprint a model
+                "source_file",
+                planning.source_row("model", read.as_source()),
+                {"source_file": read.as_source().source_file},
+            )
+            for read in files
+        ),
+    )
     return result(frame.drop("config_json"))
 
 
-@dg.asset(group_name=GROUP, description="Requests of the services' traces; broken rows are in rejected_row.", kinds={"duckdb"})
+@dg.asset(
+    group_name=GROUP, description="Requests of the services' traces; broken rows are in rejected_row.", kinds={"duckdb"}
+)
 def request(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`request`: one source file at a time, replaced whole."""
     place = planning.place
@@ -89,7 +120,10 @@ def observation(planning: PlanningResource) -> dg.MaterializeResult[None]:
     planning.write(
         ("observation", frame, "all"),
         *(("rejected_row", read.rejected, {"source_file": read.source_file}) for read in reads),
-        *(("source_file", planning.source_row("observation", read), {"source_file": read.source_file}) for read in reads),
+        *(
+            ("source_file", planning.source_row("observation", read), {"source_file": read.source_file})
+            for read in reads
+        ),
     )
     return result(frame, rejected=sum(read.rejected.height for read in reads))
 

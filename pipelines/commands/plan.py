@@ -70,7 +70,9 @@ def _check_failure(place: Place) -> CapsheetError | None:
         return None
     scope, name, observed, expected, remedy = rows[0]
     more = f" ({len(rows) - 1} more checks failed.)" if len(rows) > 1 else ""
-    return CapsheetError(f"check {name} of {scope} failed: {observed}, expected {expected}. {remedy or ''}{more}".strip())
+    return CapsheetError(
+        f"check {name} of {scope} failed: {observed}, expected {expected}. {remedy or ''}{more}".strip()
+    )
 
 
 class _Progress:
@@ -88,13 +90,17 @@ class _Progress:
 def _summary(place: Place, version: int) -> dict[str, Any]:
     with Warehouse(place.warehouse).reader() as con:
         head = con.execute("SELECT * FROM plan WHERE plan_version = ?", [version]).pl().to_dicts()[0]
-        services = con.execute(
-            "SELECT c.service, c.candidate_id, c.replicas, c.gpus, c.usd_per_hour, c.goodput_rps_per_replica, "
-            "f.attainment, c.binding FROM plan_candidate c LEFT JOIN plan_capacity f "
-            "ON f.plan_version = c.plan_version AND f.service = c.service AND f.candidate_id = c.candidate_id "
-            "AND f.scenario = 'fleet_planned' WHERE c.plan_version = ? AND c.status = 'chosen' ORDER BY c.service",
-            [version],
-        ).pl().to_dicts()
+        services = (
+            con.execute(
+                "SELECT c.service, c.candidate_id, c.replicas, c.gpus, c.usd_per_hour, c.goodput_rps_per_replica, "
+                "f.attainment, c.binding FROM plan_candidate c LEFT JOIN plan_capacity f "
+                "ON f.plan_version = c.plan_version AND f.service = c.service AND f.candidate_id = c.candidate_id "
+                "AND f.scenario = 'fleet_planned' WHERE c.plan_version = ? AND c.status = 'chosen' ORDER BY c.service",
+                [version],
+            )
+            .pl()
+            .to_dicts()
+        )
         rejected = con.execute("SELECT count(*) FROM rejected_row").fetchall()[0][0]
     return {
         "plan_version": version,

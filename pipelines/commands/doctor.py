@@ -1,0 +1,83 @@
+"""`capsheet doctor`: what is missing, locked, stale or misconfigured, and the command that mends it."""
+
+from __future__ import annotations
+
+import shutil
+from collections.abc import Callable, Iterator
+from dataclasses import asdict, dataclass
+from pathlib import Path
+
+from pipelines.commands import show
+from pipelines.workspace import Place
+from warehouse.connection import Warehouse
+from warehouse.errors import CapsheetError
+
+
+@dataclass(frozen=True, slots=True)
+class Finding:
+    """One thing looked at."""
+
+    looked_at: str
+    ok: bool
+    found: str
+    remedy: str = ""
+
+
+def run(workspace: Path, *, json: bool) -> None:
+    """Look at the workspace, its inputs, its warehouse and its workbooks. Exit 1 when something needs mending."""
+    findings = list(_look(workspace))
+    rows = [asdict(finding) for finding in findings]
+    show.as_json(rows) if json else show.as_table(rows, f"workspace {workspace.resolve()}")
+    broken = [finding for finding in findings if not finding.ok]
+    if broken:
+        raise CapsheetError(f"{len(broken)} thing(s) to mend; the first: {broken[0].remedy}")
+
+
+def _look(workspace: Path) -> Iterator[Finding]:
+    try:
+        place = Place(workspace)
+    except CapsheetError as error:
+        yield Finding("workspace file", False, str(error), "capsheet init, or mend the line it names")
+        return
+    yield Finding("workspace file", True, f"{place.file}: {len(place.spec.services)} service(s)")
+    for source in sorted({spec.trace.source for spec in place.spec.services}):
+        there = place.path(source).is_file()
+        yield Finding(
+            f"trace {source}", there, "there" if there else "missing", f"put the trace at {place.path(source)}"
+        )
+    free_gib = shutil.disk_usage(place.folder).free / 2**30
+    yield Finding("disk", free_gib > 1, f"{free_gib:.1f} GiB free", "free at least 1 GiB")
+    yield from _guarded("run lock", lambda: _lock(place))
+    yield from _guarded("warehouse", lambda: _warehouse(place))
+
+
+def _guarded(name: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:
+    try:
+        yield from look()
+    except CapsheetError as error:
+        yield Finding(name, False, str(error), str(error))
+
+
+def _lock(place: Place) -> Iterator[Finding]:
+    from warehouse.lock import single_run
+
+    with single_run(place.lock):
+        yield Finding("run lock", True, "no run in progress")
+
+
+def _warehouse(place: Place) -> Iterator[Finding]:
+    if not place.warehouse.exists():
+        yield Finding("warehouse", True, "not made yet: the first `capsheet plan` makes it")
+        return
+    with Warehouse(place.warehouse).reader() as con:
+        plans, newest = con.execute("SELECT count(*), max(created_at) FROM plan").fetchall()[0]
+        rows = con.execute("SELECT name, sha256 FROM plan_workbook ORDER BY plan_version").fetchall()
+    yield Finding("warehouse", True, f"{plans} plan version(s), the newest of {newest or 'never'}")
+    import hashlib
+
+    for name, sha256 in rows:
+        file = place.plans / name
+        if not file.exists():
+            yield Finding(f"workbook {name}", False, "missing", "capsheet plan writes it again from the warehouse")
+        elif hashlib.sha256(file.read_bytes()).hexdigest() != sha256:
+            yield Finding(f"workbook {name}", True, "differs from what was published: somebody edited this copy")
