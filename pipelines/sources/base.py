@@ -1,0 +1,123 @@
+"""What every reader hands over: kept rows, rejected rows, what was detected, and the file's fingerprint.
+
+Belongs here: `SourceRead`, `SourceError`, the tolerance for broken rows, and the registry's columns as Polars types.
+Does not: opening files (`files`), or anything that one format alone knows.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+import polars as pl
+
+from warehouse import registry
+from warehouse.errors import CapsheetError
+
+RAW_CHARACTERS = 2_000
+"""A rejected row is kept up to this length; the registry says the same."""
+
+FAILED_REQUEST = "failed request"
+"""Reasons that begin so are requests that the service failed: apart from the plan, yet nothing is wrong with the row."""
+
+REJECTED_SCHEMA = pl.Schema({"source_file": pl.String, "line": pl.Int64, "reason": pl.String, "raw": pl.String})
+
+_TYPES: dict[str, pl.DataType] = {
+    "VARCHAR": pl.String(),
+    "BIGINT": pl.Int64(),
+    "INTEGER": pl.Int32(),
+    "DOUBLE": pl.Float64(),
+    "BOOLEAN": pl.Boolean(),
+    "TIMESTAMP": pl.Datetime("us"),
+    "BIGINT[]": pl.List(pl.Int64()),
+    "BLOB": pl.Binary(),
+}
+
+
+class SourceError(CapsheetError):
+    """A source cannot be read at all. One line: what, which file and line, what to do."""
+
+
+@dataclass(frozen=True, slots=True)
+class SourceRead:
+    """One source, read. Always: `rows_read` = rows kept + rows rejected.
+
+    `frame` has the columns of the source's registry table; `rejected` those of `rejected_row`. `detail` says what was
+    detected or declared: unit, time zone, block size, options.
+    """
+
+    source_file: str
+    format: str
+    frame: pl.DataFrame
+    rejected: pl.DataFrame
+    rows_read: int
+    sha256: str
+    size_bytes: int
+    detail: str
+
+    @property
+    def failed_requests(self) -> int:
+        """Rejected rows that are requests the service failed, not broken rows."""
+        return int(self.rejected["reason"].str.starts_with(FAILED_REQUEST).sum())
+
+    @property
+    def broken_rows(self) -> int:
+        """Rejected rows that could not be understood."""
+        return self.rejected.height - self.failed_requests
+
+
+def check_tolerance(read: SourceRead, max_rejected_share: float = 0.05) -> None:
+    """Refuse a source when too many of its rows are broken, or when none is left.
+
+    Failed requests are well-formed rows: they count neither as broken nor as usable.
+
+    Raises:
+        SourceError: the broken share is above `max_rejected_share` (0-1), or no row was kept.
+    """
+    broken = read.rejected.filter(~pl.col("reason").str.starts_with(FAILED_REQUEST))
+    share = broken.height / read.rows_read if read.rows_read else 0.0
+    if share <= max_rejected_share and read.frame.height:
+        return
+    first = (broken if broken.height else read.rejected).head(3)
+    shown = "; ".join(f"line {line}: {reason}" for line, reason in first.select("line", "reason").iter_rows())
+    if share > max_rejected_share:
+        raise SourceError(
+            f"{read.source_file}: {broken.height:,} of {read.rows_read:,} rows ({share:.1%}) are broken and "
+            f"{max_rejected_share:.1%} may be. First: {shown}. Mend the file, or raise max_rejected_share."
+        )
+    raise SourceError(
+        f"{read.source_file}: no row of {read.rows_read:,} can be planned with. First: {shown}. Name another file."
+    )
+
+
+def columns_of(table: str) -> pl.Schema:
+    """The columns of a registry table as a Polars schema; TIMESTAMP is UTC without a zone, in microseconds."""
+    return pl.Schema({column.name: _TYPES[column.type] for column in registry.table(table).columns})
+
+
+def conform(frame: pl.DataFrame, table: str) -> pl.DataFrame:
+    """The frame with exactly the registry's columns, in order; absent ones are NULL, never 0."""
+    return frame.select(
+        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
+        for name, dtype in columns_of(table).items()
+    )
+
+
+def rejected_rows(source_file: str, rows: list[tuple[int, str, str]]) -> pl.DataFrame:
+    """Rejected rows of one source from (line, reason, raw); raw is cut at 2,000 characters."""
+    data = [(source_file, line, reason, raw[:RAW_CHARACTERS]) for line, reason, raw in rows]
+    return pl.DataFrame(data, schema=REJECTED_SCHEMA, orient="row")
+
+
+def fingerprint(content_sha256: str, format_name: str, options: Mapping[str, object]) -> str:
+    """SHA-256 of a source's bytes together with how they were read: other options, other fingerprint."""
+    how = json.dumps({"format": format_name, "options": dict(options)}, sort_keys=True, default=str)
+    return hashlib.sha256(f"{content_sha256}\n{how}".encode()).hexdigest()
+
+
+def shown(text: str, limit: int = 60) -> str:
+    """Outside text made fit for one line of a message: quoted, control characters escaped, cut."""
+    cut = text if len(text) <= limit else text[:limit] + "…"
+    return repr(cut)

@@ -1,0 +1,132 @@
+"""Reading cells into canonical columns: what a cell must be, what it becomes, and what to say when it is not.
+
+Belongs here: tokens, durations, points in time, identifiers, block hashes, as Polars expressions over a frame of text
+(or typed) cells. Does not: which source column they come from (the reader of that format).
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import polars as pl
+
+from pipelines.sources.base import RAW_CHARACTERS, REJECTED_SCHEMA
+
+MAX_TOKENS = 100_000_000
+MAX_SECONDS = 1_000_000_000
+EARLIEST, LATEST = "1990-01-01", "2100-01-01"
+
+_SHOWN = 40
+
+
+@dataclass(frozen=True, slots=True)
+class Rule:
+    """A condition on a row; a row for which it is false or NULL is rejected for `reason`."""
+
+    holds: pl.Expr
+    reason: pl.Expr
+
+
+@dataclass(frozen=True, slots=True)
+class Reading:
+    """How a canonical column is had from a row, and the rules the row must keep for it."""
+
+    column: str
+    value: pl.Expr
+    rules: tuple[Rule, ...] = ()
+
+
+def told(cell: str, complaint: str) -> pl.Expr:
+    """A reason that quotes the cell, cut and without control characters."""
+    text = pl.col(cell).cast(pl.String).fill_null("").str.replace_all(r"[[:cntrl:]]", " ")
+    short = pl.when(text.str.len_chars() > _SHOWN).then(text.str.head(_SHOWN) + "…").otherwise(text)
+    return pl.format("{} '{}' {}", pl.lit(cell), short, pl.lit(complaint))
+
+
+def missing(cell: str) -> Rule:
+    """The rule that a cell is there and not empty."""
+    text = pl.col(cell).cast(pl.String)
+    return Rule(text.is_not_null() & (text != ""), pl.lit(f"{cell} is missing"))
+
+
+def whole(column: str, cell: str, *, least: int = 1, most: int = MAX_TOKENS, required: bool = True) -> Reading:
+    """A whole number within bounds: lengths in tokens, block sizes. '12.0' is 12; '12.5', 'inf', '1_000' are not."""
+    number = pl.col(cell).cast(pl.Float64, strict=False)
+    is_whole = number.is_finite() & (number == number.floor())
+    low = "is not above zero" if least == 1 else f"is below {least}"
+    rules = (
+        Rule(is_whole, told(cell, "is not a whole number")),
+        Rule(number >= least, told(cell, low)),
+        Rule(number <= most, told(cell, f"is above {most:,}")),
+    )
+    value = pl.when(is_whole & (number.abs() <= 2**53)).then(number).cast(pl.Int64, strict=False)
+    return _reading(column, cell, value, rules, required)
+
+
+def quantity(column: str, cell: str, *, most: float, required: bool = False, scale: float = 1.0) -> Reading:
+    """A number from 0 to `most` in the cell's unit, multiplied by `scale`: durations, latencies."""
+    number = pl.col(cell).cast(pl.Float64, strict=False)
+    rules = (
+        Rule(number.is_finite(), told(cell, "is not a number")),
+        Rule(number >= 0, told(cell, "is negative")),
+        Rule(number <= most, told(cell, f"is above {most:,.0f}")),
+    )
+    return _reading(column, cell, number * scale, rules, required)
+
+
+def text(column: str, cell: str, allowed: tuple[str, ...] = ()) -> Reading:
+    """Text, as it stands; empty is NULL. With `allowed`, any other word is rejected."""
+    value = pl.col(cell).cast(pl.String)
+    value = pl.when(value != "").then(value)
+    if not allowed:
+        return Reading(column, value)
+    told = told(cell, f"is none of {', '.join(allowed)}")
+    return Reading(column, value, (Rule(value.is_null() | value.is_in(allowed), told),))
+
+
+def hashes(column: str, cell: str, dtype: pl.DataType) -> Reading:
+    """Block hashes: a list of whole numbers, or the same as text with spaces between; empty is NULL."""
+    wrong = told(cell, "is not a list of whole numbers")
+    if isinstance(dtype, pl.List):
+        value = pl.col(cell).cast(pl.List(pl.Int64), strict=False)
+        blank = pl.col(cell).is_null()
+        wrong = pl.lit(f"{cell} is not a list of whole numbers")
+    else:
+        words = pl.col(cell).cast(pl.String).str.strip_chars()
+        blank = words.is_null() | (words == "")
+        value = pl.when(~blank).then(words.str.split(" ").cast(pl.List(pl.Int64), strict=False))
+    good = blank | (value.list.len() == value.list.drop_nulls().list.len())
+    return Reading(column, value, (Rule(good, wrong),))
+
+
+def _reading(column: str, cell: str, value: pl.Expr, rules: tuple[Rule, ...], required: bool) -> Reading:
+    present = missing(cell)
+    if required:
+        return Reading(column, value, (present, *rules))
+    blank = ~present.holds
+    return Reading(column, value, tuple(Rule(blank | rule.holds, rule.reason) for rule in rules))
+
+
+def separate(
+    rows: pl.DataFrame, source_file: str, readings: list[Reading], raw: pl.Expr | None = None
+) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Rows that keep every rule, read into canonical columns beside `line`; and the others, with the first reason.
+
+    `rows` holds `line`, `raw` (unless the expression for it is given) and the cells. Reasons are worked out for broken
+    rows only.
+    """
+    rules = [rule for reading in readings for rule in reading.rules]
+    good = pl.all_horizontal(rule.holds.fill_null(value=False) for rule in rules) if rules else pl.lit(value=True)
+    marked = rows.with_columns(good.alias("_good"))
+    kept = marked.filter("_good").select("line", *(reading.value.alias(reading.column) for reading in readings))
+    broken = marked.filter(~pl.col("_good"))
+    if not broken.height:
+        return kept, pl.DataFrame(schema=REJECTED_SCHEMA)
+    reason = pl.coalesce(pl.when(~rule.holds.fill_null(value=False)).then(rule.reason) for rule in rules)
+    rejected = broken.select(
+        pl.lit(source_file).alias("source_file"),
+        "line",
+        reason.alias("reason"),
+        (pl.col("raw") if raw is None else raw).str.head(RAW_CHARACTERS).alias("raw"),
+    )
+    return kept, rejected.cast(dict(REJECTED_SCHEMA))

@@ -1,0 +1,198 @@
+"""Opening what is named: bytes of a file, whole lines at a time, and one clear message when they are not what they seem.
+
+Belongs here: existence, compression, encoding, and pages saved under a data file's name. Does not: what a line means.
+"""
+
+from __future__ import annotations
+
+import codecs
+import gzip
+import hashlib
+import zlib
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import IO, Literal
+
+import polars as pl
+
+from pipelines.sources.base import SourceError, shown
+
+BLOCK_BYTES = 32 * 2**20
+LINE_BYTES = 2**20
+"""No format has rows near this long; a longer one is rejected, not parsed."""
+
+_HEAD_BYTES = 64 * 2**10
+_ARCHIVES = {b"PK\x03\x04": "a zip archive or a workbook", b"\x28\xb5\x2f\xfd": "zstandard", b"BZh": "bzip2"}
+_ARCHIVES |= {b"\xfd7zXZ": "xz", b"%PDF": "a PDF", b"SQLite format 3": "an SQLite database"}
+_WIDE = ((codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
+
+
+@dataclass(frozen=True, slots=True)
+class Opened:
+    """A file that can be read: its size, the SHA-256 of its bytes, what it holds, and its first line."""
+
+    path: Path
+    name: str
+    size_bytes: int
+    sha256: str
+    kind: Literal["text", "parquet"]
+    gzipped: bool
+    first_lines: tuple[str, ...]
+    """The first lines that are not blank, as far as 64 KiB reach; the first of all is known to be UTF-8."""
+
+
+@dataclass(frozen=True, slots=True)
+class Block:
+    """Consecutive lines: a frame of `line` (number in the file) and `raw` (text); `broken` holds (line, reason, raw)."""
+
+    rows: pl.DataFrame
+    broken: list[tuple[int, str, str]]
+
+
+def open_source(path: Path, name: str) -> Opened:
+    """Look at a file before reading it.
+
+    Raises:
+        SourceError: it is missing, a folder, empty, unreadable, binary, an archive, not UTF-8, or a web page.
+    """
+    try:
+        if path.is_dir():
+            raise SourceError(f"{name} is a folder. Name the file in it.")
+        size = path.stat().st_size
+        with path.open("rb") as raw:
+            sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
+            raw.seek(0)
+            magic = raw.read(16)
+    except FileNotFoundError:
+        raise SourceError(f"{name} is not there (looked for {path}). Mend the path, or put the file there.") from None
+    except (OSError, ValueError) as error:
+        what = getattr(error, "strerror", None) or str(error)
+        raise SourceError(f"{name} cannot be read: {what}. Make it a readable file.") from None
+    if magic.startswith(b"PAR1"):
+        return Opened(path, name, size, sha256, "parquet", False, ())
+    for mark, what in _ARCHIVES.items():
+        if magic.startswith(mark):
+            raise SourceError(f"{name} is {what}, not text. Unpack or export it as CSV, JSONL, gzip or Parquet.")
+    gzipped = magic.startswith(b"\x1f\x8b")
+    head = _head(path, name, gzipped)
+    return Opened(path, name, size, sha256, "text", gzipped, _first_lines(head, name))
+
+
+def _stream(path: Path, gzipped: bool) -> IO[bytes]:
+    return gzip.open(path, "rb") if gzipped else path.open("rb")
+
+
+def _head(path: Path, name: str, gzipped: bool) -> bytes:
+    try:
+        with _stream(path, gzipped) as stream:
+            return stream.read(_HEAD_BYTES)
+    except (EOFError, zlib.error, OSError) as error:
+        raise _cut_gzip(name, error) from None
+
+
+def _cut_gzip(name: str, error: Exception) -> SourceError:
+    if isinstance(error, EOFError):
+        return SourceError(f"{name} is cut short: its gzip stream has no end. Download or copy it again.")
+    return SourceError(f"{name} cannot be unpacked: {error}. Download or copy it again.")
+
+
+def _first_lines(head: bytes, name: str) -> tuple[str, ...]:
+    first = _first_line(head, name)
+    others = head.decode("utf-8", errors="replace").lstrip("\ufeff").lstrip().split("\n")[1:]
+    whole = others[:-1] if len(head) == _HEAD_BYTES else others
+    return (first, *(line for line in whole if line.strip()))
+
+
+def _first_line(head: bytes, name: str) -> str:
+    for mark, encoding in _WIDE:
+        if head.startswith(mark):
+            raise SourceError(f"{name} is {encoding}, not UTF-8. Save it as UTF-8.")
+    if not head.strip():
+        raise SourceError(f"{name} is empty. Name the file that holds the rows.")
+    line = head.removeprefix(codecs.BOM_UTF8).lstrip().split(b"\n", 1)[0].rstrip(b"\r")
+    if b"\x00" in line:
+        what = "UTF-16 without a mark, or binary" if line.count(b"\x00") * 3 > len(line) else "binary"
+        raise SourceError(f"{name}, line 1 holds NUL bytes: the file is {what}, not UTF-8 text. Save it as UTF-8.")
+    text = line.decode("utf-8", errors="replace")
+    if text[:200].lower().startswith(("<!doctype", "<html", "<?xml", "<head", "<body")):
+        raise SourceError(
+            f"{name}, line 1 is a web page, not data: {shown(text)}. The download saved an HTML page (a log-in, a "
+            "redirect or an error) under this name; download the file itself again."
+        )
+    if text.startswith("version https://git-lfs"):
+        raise SourceError(f"{name} is a Git LFS pointer, not the data. Run `git lfs pull` and copy the file itself.")
+    try:
+        return line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        # A head that ends inside a character is cut, not wrong.
+        if error.start >= len(line) - 4 and len(head) == _HEAD_BYTES:
+            return line[: error.start].decode("utf-8")
+        raise SourceError(
+            f"{name}, line 1 is not UTF-8 (byte {error.start + 1}): {shown(text)}. Save the file as UTF-8."
+        ) from None
+
+
+def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+    """The lines of a text file, in blocks, without their line ends; blank lines are left out, numbers stay true.
+
+    Lines that are not UTF-8, hold NUL bytes or are longer than 1 MiB come as broken, cut.
+
+    Raises:
+        SourceError: a gzip stream is cut short or damaged.
+    """
+    number = 1
+    rest = b""
+    try:
+        with _stream(opened.path, opened.gzipped) as stream:
+            while data := stream.read(block_bytes):
+                cut = data.rfind(b"\n")
+                if cut < 0:
+                    rest += data
+                    continue
+                chunk, rest = rest + data[: cut + 1], data[cut + 1 :]
+                yield _block(chunk, number)
+                number += chunk.count(b"\n")
+    except (EOFError, zlib.error, OSError) as error:
+        raise _cut_gzip(opened.name, error) from None
+    if rest:
+        yield _block(rest, number)
+
+
+def _block(chunk: bytes, first: int) -> Block:
+    if first == 1:
+        chunk = chunk.removeprefix(codecs.BOM_UTF8)
+    try:
+        lines = chunk.decode("utf-8").split("\n")
+        plain = b"\x00" not in chunk and max(map(len, lines)) <= LINE_BYTES // 4
+    except UnicodeDecodeError:
+        plain = False
+    if plain:
+        return Block(_rows(range(first, first + len(lines)), lines), [])
+    numbers, texts, broken = [], [], []
+    for number, line in enumerate(chunk.split(b"\n"), first):
+        reason, text = _complaint(line)
+        if reason:
+            broken.append((number, reason, text))
+        else:
+            numbers.append(number)
+            texts.append(text)
+    return Block(_rows(numbers, texts), broken)
+
+
+def _rows(numbers: Sequence[int], lines: list[str]) -> pl.DataFrame:
+    frame = pl.DataFrame({"line": numbers, "raw": lines}, schema={"line": pl.Int64, "raw": pl.String})
+    return frame.with_columns(pl.col("raw").str.strip_chars_end("\r ")).filter(pl.col("raw").str.strip_chars() != "")
+
+
+def _complaint(line: bytes) -> tuple[str, str]:
+    """What is wrong with a line (nothing: an empty string), and its text as far as it can be shown."""
+    text = line[:LINE_BYTES].decode("utf-8", errors="replace").replace("\x00", "␀")
+    if len(line) > LINE_BYTES:
+        return f"a line of {len(line):,} bytes; the longest read is {LINE_BYTES:,}", text
+    if b"\x00" in line:
+        return "holds NUL bytes", text
+    try:
+        return "", line.decode("utf-8")
+    except UnicodeDecodeError as error:
+        return f"not UTF-8 (byte {error.start + 1})", text

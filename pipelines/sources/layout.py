@@ -1,0 +1,127 @@
+"""What a trace format is to capsheet: the columns it is known by, and how each becomes a canonical one.
+
+Belongs here: `Layout`, and the options that a workspace may set on a trace. Does not: any one format.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, fields
+from datetime import UTC, datetime
+from typing import Literal
+from zoneinfo import ZoneInfo
+
+import polars as pl
+
+from pipelines.sources.base import SourceError, shown
+from pipelines.sources.columns import Reading
+
+
+@dataclass(frozen=True, slots=True)
+class TraceOptions:
+    """What a workspace declares about a trace; nothing here is guessed.
+
+    `spread` says what becomes of arrivals on a coarse grid, `seed` makes it repeatable. `timezone` is the zone of times
+    without one. `start_at` is the moment that relative times count from. `time_unit` and `block_tokens` are for files
+    that do not say theirs.
+    """
+
+    spread: Literal["none", "uniform"] = "none"
+    seed: int = 0
+    timezone: str = "UTC"
+    start_at: str = "1970-01-01T00:00:00Z"
+    time_unit: Literal["", "s", "ms"] = ""
+    block_tokens: int = 0
+
+    @classmethod
+    def read(cls, source_file: str, options: Mapping[str, object]) -> TraceOptions:
+        """The options of a trace.
+
+        Raises:
+            SourceError: an unknown option, or a value it cannot take.
+        """
+        known = {field.name for field in fields(cls)}
+        unknown = sorted(set(options) - known)
+        if unknown:
+            raise SourceError(
+                f"{source_file}: no trace option is called {shown(unknown[0])}. Use {', '.join(sorted(known))}."
+            )
+        return cls(**options)._checked(source_file)  # type: ignore[arg-type]
+
+    def _checked(self, source_file: str) -> TraceOptions:
+        def wrong(name: str, asked: str) -> SourceError:
+            value = shown(str(getattr(self, name)))
+            return SourceError(f"{source_file}: option {name} is {value}. Set it to {asked}.")
+
+        if self.spread not in ("none", "uniform"):
+            raise wrong("spread", "none or uniform")
+        if self.time_unit not in ("", "s", "ms"):
+            raise wrong("time_unit", "s or ms")
+        for name in ("seed", "block_tokens"):
+            value = getattr(self, name)
+            if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
+                raise wrong(name, "a whole number from 0")
+        try:
+            ZoneInfo(self.timezone)
+        except (ValueError, OSError, KeyError, TypeError):
+            raise wrong("timezone", "a zone's name, such as UTC or Asia/Shanghai") from None
+        try:
+            self.start_us  # noqa: B018
+        except (ValueError, TypeError, OverflowError):
+            raise wrong("start_at", "a time such as 2026-01-05T00:00:00Z") from None
+        return self
+
+    @property
+    def start_us(self) -> int:
+        """`start_at` in microseconds since 1970, UTC; without a zone it is UTC."""
+        moment = datetime.fromisoformat(self.start_at)
+        moment = moment if moment.tzinfo else moment.replace(tzinfo=UTC)
+        return round(moment.timestamp() * 1_000_000)
+
+
+Cells = Mapping[str, pl.DataType]
+"""The cells a source has, by the layout's own spelling, with their types: text from CSV, typed from Parquet or JSON."""
+
+
+@dataclass(frozen=True, slots=True)
+class Layout:
+    """A format: the columns that mark it, those it may have, and how they are read.
+
+    `one_of` asks for at least one of its columns. `readings` takes the cells present, the options and the first lines
+    (for what only the data can tell, such as a block size) and returns the readings and notes on what was decided.
+    """
+
+    name: str
+    title: str
+    required: tuple[str, ...]
+    readings: Callable[[str, Cells, TraceOptions, Sequence[str]], tuple[list[Reading], list[str]]]
+    one_of: tuple[str, ...] = ()
+    optional: tuple[str, ...] = ()
+    cell_types: Mapping[str, pl.DataType] | None = None
+    """Types of the cells of a JSONL layout; None for delimited text."""
+
+    def bind(self, header: Sequence[str]) -> dict[str, str] | None:
+        """Which of the file's columns (values) stands for which of the layout's (keys); None when one is lacking.
+
+        Spelling is compared without regard to case; a name that occurs twice binds nothing.
+        """
+        found: dict[str, str] = {}
+        for column in header:
+            key = column.strip().lower()
+            found[key] = "" if key in found else column
+        bound = {name: found[name.lower()] for name in self.columns if found.get(name.lower())}
+        lacks = not set(self.required) <= set(bound) or (self.one_of and not set(self.one_of) & set(bound))
+        return None if lacks else bound
+
+    @property
+    def columns(self) -> tuple[str, ...]:
+        """Every column the layout can read."""
+        return (*self.one_of, *self.required, *self.optional)
+
+    @property
+    def expected(self) -> str:
+        """The columns that mark it, for messages."""
+        names = [*self.required]
+        if self.one_of:
+            names.insert(0, " or ".join(self.one_of))
+        return f"{self.name} ({', '.join(names)})"

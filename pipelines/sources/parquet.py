@@ -1,0 +1,56 @@
+"""Parquet into cells: bound by column name, `line` being the row's number in the file, from 1.
+
+Belongs here: opening Parquet. Does not: what a column means.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+
+import polars as pl
+
+from pipelines.sources.base import SourceError
+from pipelines.sources.files import Opened
+
+FAILURES: tuple[type[BaseException], ...] = (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException)
+RAW = pl.struct(pl.exclude("line")).struct.json_encode()
+"""A row as it stood, for rejected ones."""
+
+
+def schema_of(opened: Opened) -> pl.Schema:
+    """The file's columns and types.
+
+    Raises:
+        SourceError: it is damaged or cut short.
+    """
+    try:
+        return pl.Schema(pl.read_parquet_schema(opened.path))
+    except FAILURES as error:
+        raise _damaged(opened, error) from None
+
+
+def note_of(opened: Opened) -> str:
+    """What the file says of itself under the key `capsheet.note`; empty when it says nothing."""
+    try:
+        return pl.read_parquet_metadata(opened.path).get("capsheet.note", "")
+    except FAILURES:
+        return ""
+
+
+def cells(opened: Opened, bound: Mapping[str, str]) -> pl.DataFrame:
+    """Every row: `line` and the bound columns, typed as the file has them.
+
+    Raises:
+        SourceError: it is damaged, cut short or has no rows.
+    """
+    try:
+        frame = pl.read_parquet(opened.path, columns=list(bound.values()), hive_partitioning=False, glob=False)
+    except FAILURES as error:
+        raise _damaged(opened, error) from None
+    renamed = frame.rename({column: name for name, column in bound.items()})
+    return renamed.with_row_index("line", offset=1).with_columns(pl.col("line").cast(pl.Int64))
+
+
+def _damaged(opened: Opened, error: BaseException) -> SourceError:
+    first = str(error).splitlines()[0][:160] if str(error) else type(error).__name__
+    return SourceError(f"{opened.name} is not a whole Parquet file: {first}. Copy or write it again.")
