@@ -77,7 +77,9 @@ class PlanningResource(dg.ConfigurableResource[None]):
         """Replace rows of tables, all in one transaction; a second run of capsheet on this workspace is refused."""
         hold_run(self.place.lock)
         with self.warehouse.writer() as con:
-            return replace_together(con, *(Replacement(table(name), frame, scope) for name, frame, scope in replacements))
+            return replace_together(
+                con, *(Replacement(table(name), frame, scope) for name, frame, scope in replacements)
+            )
 
     def store(self, kind: str, target: str, read: SourceRead, scope: Scope) -> dg.MaterializeResult[None]:
         """Put what a reader read into its table, its fingerprint into source_file, its rejects into rejected_row."""

@@ -7,6 +7,7 @@ Belongs here: the schema of the file, and where a workspace keeps things. Does n
 from __future__ import annotations
 
 import hashlib
+import itertools
 import re
 from collections.abc import Sequence
 from pathlib import Path
@@ -19,6 +20,8 @@ from warehouse.errors import CapsheetError
 
 FILE_NAME = "capsheet.yaml"
 PERCENTILES = (50, 90, 95, 99)
+Metric = Literal["ttft", "tpot", "e2e"]
+METRICS: tuple[Metric, ...] = ("ttft", "tpot", "e2e")
 
 Milliseconds = Annotated[float, Field(gt=0, le=86_400_000, allow_inf_nan=False)]
 Share = Annotated[float, Field(gt=0, le=1, allow_inf_nan=False)]
@@ -60,19 +63,18 @@ class ServiceLevelSpec(_Strict):
     e2e_p99_ms: Milliseconds | None = None
     attainment: Share = 0.99
 
-    def targets(self, metric: Literal["ttft", "tpot", "e2e"]) -> dict[int, float]:
+    def targets(self, metric: Metric) -> dict[int, float]:
         """Percentile to target in ms, for one metric."""
         values = {q: getattr(self, f"{metric}_p{q}_ms") for q in PERCENTILES}
         return {q: value for q, value in values.items() if value is not None}
 
     @model_validator(mode="after")
     def _both_phases(self) -> ServiceLevelSpec:
-        for metric in ("ttft", "tpot"):
-            if not self.targets(metric):  # type: ignore[arg-type]
+        for metric in METRICS[:2]:
+            if not self.targets(metric):
                 raise ValueError(f"no {metric.upper()} target: set {metric}_p99_ms (milliseconds)")
-        for metric in ("ttft", "tpot", "e2e"):
-            ordered = list(self.targets(metric).items())  # type: ignore[arg-type]
-            for (low_q, low), (high_q, high) in zip(ordered, ordered[1:], strict=False):
+        for metric in METRICS:
+            for (low_q, low), (high_q, high) in itertools.pairwise(self.targets(metric).items()):
                 if low > high:
                     raise ValueError(f"{metric}_p{low_q}_ms ({low:g}) is above {metric}_p{high_q}_ms ({high:g})")
         return self

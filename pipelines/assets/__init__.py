@@ -1,1 +1,1 @@
-"""Dagster assets, one module a layer: sources, workload, estimates, publication. Thin: read a frame, call, write a table."""
+"""Dagster assets, one module a layer. Thin: read a frame, call one function, write a table."""

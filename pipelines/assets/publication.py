@@ -9,11 +9,11 @@ from importlib.metadata import version as package_version
 
 import dagster as dg
 import duckdb
+from reports.workbook import build_workbook, workbook_name
 
 from pipelines.assets.estimates import plan_capacity, prediction_error
 from pipelines.planning.frames import plan_frames
 from pipelines.resources import PlanningResource
-from reports.workbook import build_workbook, workbook_name
 from warehouse.publish import publish
 
 

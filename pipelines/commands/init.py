@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 from importlib.resources import files
 from pathlib import Path
 
@@ -26,7 +25,7 @@ def run(folder: Path, *, json: bool) -> None:
         # The workspace file comes last and whole: a folder with one has its inputs.
         partial = target.with_suffix(".yaml.partial")
         partial.write_text(files("pipelines.sample").joinpath(FILE_NAME).read_text(encoding="utf-8"), encoding="utf-8")
-        os.replace(partial, target)
+        partial.replace(target)
     except OSError as error:
         raise CapsheetError(f"{folder} cannot be written: {error.strerror}. Name another folder.") from None
     made = [str(target), *map(str, written)]

@@ -9,7 +9,7 @@ import polars as pl
 
 from pipelines.planning.candidates import Candidate, Catalog, Model
 from pipelines.planning.workload import Demand
-from pipelines.workspace import ServiceSpec, Workspace
+from pipelines.workspace import METRICS, ServiceSpec, Workspace
 
 GIVEN = "capsheet.yaml"
 
@@ -66,8 +66,8 @@ def assumption_rows(
             model.source,
             "weights and KV cache are computed from its config",
         )
-        for metric in ("ttft", "tpot", "e2e"):
-            for q, limit in spec.slo.targets(metric).items():  # type: ignore[arg-type]
+        for metric in METRICS:
+            for q, limit in spec.slo.targets(metric).items():
                 add(
                     name,
                     f"slo_{metric}_p{q}_ms",

@@ -19,7 +19,7 @@ from estimator.step_time import coefficients_for, step_parameters
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
 from pipelines.planning.workload import Demand
-from pipelines.workspace import EngineSpec, ServiceSpec, WorkspaceError
+from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
 
 SHORTLIST = 6
 """Candidates of a service that are replayed; the rest are told apart by analysis alone."""
@@ -176,7 +176,7 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     step = step_parameters(architecture, weight, gpu, tp, coefficients)
     request_s = coefficients["request_seconds"]
     isl, osl = float(demand.isl_tokens.mean()), float(demand.osl_tokens.mean())
-    limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in ("ttft", "tpot", "e2e")}  # type: ignore[arg-type]
+    limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in METRICS}
     bound = bounds(
         step,
         account,

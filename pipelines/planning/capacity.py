@@ -14,7 +14,7 @@ from estimator.goodput import Goodput, ServiceLevel, goodput
 from estimator.replay import Replay, Workload, replay
 from pipelines.planning.candidates import Candidate
 from pipelines.planning.workload import Demand
-from pipelines.workspace import ServiceSpec
+from pipelines.workspace import METRICS, ServiceSpec
 
 Masks = np.ndarray[tuple[int], np.dtype[np.bool_]]
 
@@ -71,8 +71,8 @@ class Sized:
 def service_level(spec: ServiceSpec) -> ServiceLevel:
     """The workspace's targets, in seconds and shares."""
     limits: dict[str, dict[float, float]] = {}
-    for metric in ("ttft", "tpot", "e2e"):
-        limits[metric] = {q / 100: ms / 1000 for q, ms in spec.slo.targets(metric).items()}  # type: ignore[arg-type]
+    for metric in METRICS:
+        limits[metric] = {q / 100: ms / 1000 for q, ms in spec.slo.targets(metric).items()}
     return ServiceLevel(
         ttft_s=limits["ttft"], tpot_s=limits["tpot"], e2e_s=limits["e2e"], attainment=spec.slo.attainment
     )
@@ -224,7 +224,7 @@ def capacity_rows(service: str, spec: ServiceSpec, sized: Sized) -> list[dict[st
                 "margin_ratio": margin,
                 **{
                     f"{metric}_p{q}_ms": _percentile_ms(getattr(result, f"{metric}_s")[counted], q)
-                    for metric in ("ttft", "tpot", "e2e")
+                    for metric in METRICS
                     for q in (50, 90, 95, 99)
                 },
                 "queue_p99_ms": _percentile_ms(result.queue_s[counted], 99),
@@ -266,7 +266,7 @@ def bucket_rows(
                     "attainment": slo.attained(run.replay, members),
                     **{
                         f"{metric}_p{q}_ms": _percentile_ms(getattr(run.replay, f"{metric}_s")[members], q)
-                        for metric in ("ttft", "tpot", "e2e")
+                        for metric in METRICS
                         for q in (50, 99)
                     },
                     "label": "estimated",
