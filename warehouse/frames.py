@@ -36,15 +36,16 @@ def polars_schema(table: Table) -> dict[str, pl.DataType]:
 def conform(table: Table, frame: pl.DataFrame) -> pl.DataFrame:
     """The frame with the table's columns, in its order and types.
 
-    A column that is missing becomes NULL where that is allowed. Raises WriteRefused on an unknown column, on a missing
-    one that may not be NULL, and on values the column's type cannot hold exactly.
+    A column that is missing becomes NULL where that is allowed; a frame without rows needs no columns. Raises
+    WriteRefused on an unknown column, on a missing one that may not be NULL, and on values the column's type cannot
+    hold exactly.
     """
     names = {column.name for column in table.columns}
     unknown = [name for name in frame.columns if name not in names]
     if unknown:
         raise WriteRefused(f"table {table.name} has no column {', '.join(unknown)}; its columns: {', '.join(names)}")
     missing = [column.name for column in table.columns if column.name not in frame.columns and not column.nullable]
-    if missing:
+    if missing and not frame.is_empty():
         raise WriteRefused(f"table {table.name} needs a value in {', '.join(missing)}; the rows do not carry it")
     return frame.select(_fitted(table, column, frame) for column in table.columns)
 
@@ -63,7 +64,7 @@ def _fitted(table: Table, column: Column, frame: pl.DataFrame) -> pl.Series:
     series = utc_naive(frame[column.name])
     if series.dtype == wanted:
         return series
-    if not _exact(series.dtype, wanted):
+    if not castable(series.dtype, wanted):
         raise WriteRefused(f"{table.name}.{column.name} is {column.type}; the rows hold {series.dtype}")
     try:
         return series.cast(wanted, strict=True)
@@ -71,8 +72,8 @@ def _fitted(table: Table, column: Column, frame: pl.DataFrame) -> pl.Series:
         raise WriteRefused(f"{table.name}.{column.name} is {column.type}: {str(error).splitlines()[0]}") from error
 
 
-def _exact(found: pl.DataType, wanted: pl.DataType) -> bool:
-    """Whether a (checked) cast from one type to the other changes no value."""
+def castable(found: pl.DataType, wanted: pl.DataType) -> bool:
+    """Whether a cast between the types is exact wherever it succeeds: nothing is rounded, and text is not parsed."""
     if found == pl.Null:
         return True
     if isinstance(wanted, pl.List):

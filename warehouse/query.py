@@ -92,17 +92,18 @@ def run_query(warehouse: Warehouse, text: str, params: Mapping[str, Any] | None 
     with warehouse.reader() as con:
         try:
             con.execute("SET lock_configuration = true")
-            statement = _single_read(con.extract_statements(text))
-            return _frame(con.execute(statement, dict(params or {})))
+            statement = _single_read(con.extract_statements(text), text)
+            # Without parameters none are passed: binding the first one costs DuckDB an import of pandas, over a second.
+            return _frame(con.execute(statement, dict(params)) if params else con.execute(statement))
         except duckdb.Error as error:
             raise QueryRefused(_explained(error)) from error
 
 
-def _single_read(statements: list[duckdb.Statement]) -> duckdb.Statement:
+def _single_read(statements: list[duckdb.Statement], text: str) -> duckdb.Statement:
     if not statements:
         raise QueryRefused("the query is empty; ask something like: SELECT * FROM plan")
     kinds = [statement.type for statement in statements]
-    if kinds == [duckdb.StatementType.CREATE, duckdb.StatementType.SELECT] and "pivot" in statements[0].query.lower():
+    if kinds == [duckdb.StatementType.CREATE, duckdb.StatementType.SELECT] and "pivot" in text.lower():
         raise QueryRefused("PIVOT must name its values here: PIVOT ... ON column IN ('a', 'b') ...")
     if len(statements) > 1:
         raise QueryRefused(f"one statement at a time; this holds {len(statements)}")
@@ -173,7 +174,7 @@ def _close_names(unknown: str) -> list[str]:
             for column in table.columns:
                 known.setdefault(column.name, []).append(f"{table.name}.{column.name}")
     close = difflib.get_close_matches(unknown.lower(), known, n=3, cutoff=0.6)
-    return [place for name in close for place in known[name][:3]]
+    return [place for name in close for place in known[name]][:4]
 
 
 def _suggestion(names: list[str]) -> str:
