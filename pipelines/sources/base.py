@@ -1,6 +1,6 @@
 """What every reader hands over: kept rows, rejected rows, what was detected, and the file's fingerprint.
 
-Belongs here: `SourceRead`, `SourceError`, the tolerance for broken rows, and the registry's columns as Polars types.
+Belongs here: `SourceRead`, `SourceError`, the tolerance for broken rows, the fingerprint.
 Does not: opening files (`files`), or anything that one format alone knows.
 """
 
@@ -13,27 +13,17 @@ from dataclasses import dataclass
 
 import polars as pl
 
-from warehouse import registry
 from warehouse.errors import CapsheetError
+from warehouse.frames import polars_schema
+from warehouse.registry import table
 
 RAW_CHARACTERS = 2_000
 """A rejected row is kept up to this length; the registry says the same."""
 
 FAILED_REQUEST = "failed request"
-"""Reasons that begin so are requests that the service failed: apart from the plan, yet nothing is wrong with the row."""
+"""Reasons that begin so are requests that the service failed: kept out of the plan, yet the row itself is sound."""
 
-REJECTED_SCHEMA = pl.Schema({"source_file": pl.String, "line": pl.Int64, "reason": pl.String, "raw": pl.String})
-
-_TYPES: dict[str, pl.DataType] = {
-    "VARCHAR": pl.String(),
-    "BIGINT": pl.Int64(),
-    "INTEGER": pl.Int32(),
-    "DOUBLE": pl.Float64(),
-    "BOOLEAN": pl.Boolean(),
-    "TIMESTAMP": pl.Datetime("us"),
-    "BIGINT[]": pl.List(pl.Int64()),
-    "BLOB": pl.Binary(),
-}
+REJECTED_SCHEMA = pl.Schema(polars_schema(table("rejected_row")))
 
 
 class SourceError(CapsheetError):
@@ -89,19 +79,6 @@ def check_tolerance(read: SourceRead, max_rejected_share: float = 0.05) -> None:
         )
     raise SourceError(
         f"{read.source_file}: no row of {read.rows_read:,} can be planned with. First: {shown}. Name another file."
-    )
-
-
-def columns_of(table: str) -> pl.Schema:
-    """The columns of a registry table as a Polars schema; TIMESTAMP is UTC without a zone, in microseconds."""
-    return pl.Schema({column.name: _TYPES[column.type] for column in registry.table(table).columns})
-
-
-def conform(frame: pl.DataFrame, table: str) -> pl.DataFrame:
-    """The frame with exactly the registry's columns, in order; absent ones are NULL, never 0."""
-    return frame.select(
-        (pl.col(name) if name in frame.columns else pl.lit(None)).cast(dtype).alias(name)
-        for name, dtype in columns_of(table).items()
     )
 
 

@@ -60,8 +60,8 @@ def _prefix(source_file: str, cells: Cells, options: TraceOptions) -> list[Readi
     if options.block_tokens:
         return [chain, Reading("prefix_block_tokens", pl.lit(options.block_tokens, pl.Int32))]
     raise SourceError(
-        f"{source_file} has prefix_hashes but not the tokens a block holds. Add a column prefix_block_tokens, or set the "
-        "option block_tokens."
+        f"{source_file} has prefix_hashes but not the tokens a block holds. Add a column prefix_block_tokens, or set "
+        "the option block_tokens."
     )
 
 

@@ -80,8 +80,8 @@ def text(column: str, cell: str, allowed: tuple[str, ...] = ()) -> Reading:
     value = pl.when(value != "").then(value)
     if not allowed:
         return Reading(column, value)
-    told = told(cell, f"is none of {', '.join(allowed)}")
-    return Reading(column, value, (Rule(value.is_null() | value.is_in(allowed), told),))
+    rule = Rule(value.is_null() | value.is_in(allowed), told(cell, f"is none of {', '.join(allowed)}"))
+    return Reading(column, value, (rule,))
 
 
 def hashes(column: str, cell: str, dtype: pl.DataType) -> Reading:
@@ -129,4 +129,4 @@ def separate(
         reason.alias("reason"),
         (pl.col("raw") if raw is None else raw).str.head(RAW_CHARACTERS).alias("raw"),
     )
-    return kept, rejected.cast(dict(REJECTED_SCHEMA))
+    return kept, rejected.cast(REJECTED_SCHEMA)

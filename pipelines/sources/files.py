@@ -1,4 +1,4 @@
-"""Opening what is named: bytes of a file, whole lines at a time, and one clear message when they are not what they seem.
+"""Opening what is named: whole lines at a time, and one clear message when a file is not what it seems.
 
 Belongs here: existence, compression, encoding, and pages saved under a data file's name. Does not: what a line means.
 """
@@ -12,7 +12,7 @@ import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from typing import IO, Literal
+from typing import IO, Literal, cast
 
 import polars as pl
 
@@ -44,7 +44,7 @@ class Opened:
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines: a frame of `line` (number in the file) and `raw` (text); `broken` holds (line, reason, raw)."""
+    """Consecutive lines: a frame of `line` (its number) and `raw` (its text); `broken` holds (line, reason, raw)."""
 
     rows: pl.DataFrame
     broken: list[tuple[int, str, str]]
@@ -80,7 +80,7 @@ def open_source(path: Path, name: str) -> Opened:
 
 
 def _stream(path: Path, gzipped: bool) -> IO[bytes]:
-    return gzip.open(path, "rb") if gzipped else path.open("rb")
+    return cast(IO[bytes], gzip.open(path, "rb") if gzipped else path.open("rb"))
 
 
 def _head(path: Path, name: str, gzipped: bool) -> bytes:

@@ -56,7 +56,7 @@ def _readings(
 
 
 def _refuse_other_blocks(source_file: str, lines: Sequence[str], block: int) -> None:
-    """Refuse a file most of whose first rows fit other blocks better than `block`: its unit is then not known either."""
+    """Refuse a file whose first rows fit blocks of another size better than `block`: its unit is not known either."""
     rows = []
     for line in lines:
         try:

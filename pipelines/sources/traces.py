@@ -14,13 +14,15 @@ import polars as pl
 from pipelines.progress import report
 from pipelines.sources import arrivals, delimited, jsonl, parquet
 from pipelines.sources.azure import AZURE
-from pipelines.sources.base import SourceError, SourceRead, conform, fingerprint, rejected_rows, shown
+from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
 from pipelines.sources.burstgpt import BURSTGPT
 from pipelines.sources.canonical import CANONICAL
 from pipelines.sources.columns import separate
 from pipelines.sources.files import Opened, open_source
 from pipelines.sources.layout import Layout, TraceOptions
 from pipelines.sources.mooncake import MOONCAKE
+from warehouse.frames import conform
+from warehouse.registry import table
 
 LAYOUTS = (AZURE, BURSTGPT, MOONCAKE, CANONICAL)
 
@@ -63,7 +65,7 @@ def read_trace(
     return SourceRead(
         source_file=source_file,
         format=layout.name,
-        frame=conform(frame.with_columns(pl.lit(source_file).alias("source_file")), "request"),
+        frame=conform(table("request"), frame.with_columns(pl.lit(source_file).alias("source_file"))),
         rejected=rejected,
         rows_read=rows_read,
         sha256=fingerprint(opened.sha256, layout.name, options or {}),
