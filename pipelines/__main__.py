@@ -1,0 +1,5 @@
+"""`python -m pipelines` is `capsheet`."""
+
+from pipelines.cli import main
+
+main()

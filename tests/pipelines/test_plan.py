@@ -1,0 +1,191 @@
+"""The main job: what a plan publishes, what a second one repeats, and what bad input leaves untouched."""
+
+from __future__ import annotations
+
+import json
+from pathlib import Path
+
+import pytest
+
+from pipelines.commands.plan import run as plan
+from tests.pipelines.conftest import SERVICE, Capsheet, Small
+from warehouse.connection import Warehouse
+from warehouse.errors import CapsheetError
+from warehouse.registry import tables
+
+
+def test_two_runs_give_two_versions_with_the_same_numbers_and_no_row_twice(small: Small) -> None:
+    plan(small.folder, json=True)
+    plan(small.folder, json=True)
+    versions = small.rows("SELECT * FROM plan ORDER BY plan_version")
+    assert [v["plan_version"] for v in versions] == [1, 2]
+    same = ("inputs_sha256", "gpus_total", "usd_per_hour", "usd_per_month", "services_meeting_slo", "checks_failed")
+    assert [versions[0][k] for k in same] == [versions[1][k] for k in same]
+    assert versions[0]["gpus_total"] > 0
+    for table in tables():
+        if table.versioned:
+            first, second = (
+                small.rows(f"SELECT * EXCLUDE plan_version FROM {table.name} WHERE plan_version = {v} ORDER BY ALL")
+                for v in (1, 2)
+            )
+            assert first == second, table.name
+        total = small.rows(f"SELECT count(*) AS n FROM {table.name}")[0]["n"]
+        distinct = small.rows(f"SELECT count(*) AS n FROM (SELECT DISTINCT {', '.join(table.key)} FROM {table.name})")
+        assert total == distinct[0]["n"], table.name
+    assert small.rows("SELECT count(*) AS n FROM request")[0]["n"] == 1500
+    assert len(small.workbooks()) == 2
+
+
+def test_the_cost_lines_the_candidate_and_the_header_agree(small: Small) -> None:
+    plan(small.folder, json=True)
+    head = small.rows("SELECT gpus_total, usd_per_hour, usd_per_month FROM plan")[0]
+    cost = small.rows(
+        "SELECT sum(gpus)::INT AS gpus, sum(usd_per_hour) AS hour, sum(usd_per_month) AS month FROM plan_cost"
+    )[0]
+    chosen = small.rows("SELECT gpus, usd_per_hour, replicas FROM plan_candidate WHERE status = 'chosen'")[0]
+    headroom = small.rows("SELECT sum(replicas)::INT AS replicas, sum(gpus)::INT AS gpus FROM plan_headroom")[0]
+    assert head["gpus_total"] == cost["gpus"] == chosen["gpus"] == headroom["gpus"]
+    assert chosen["replicas"] == headroom["replicas"]
+    assert head["usd_per_hour"] == pytest.approx(cost["hour"]) == pytest.approx(chosen["usd_per_hour"])
+    assert head["usd_per_month"] == pytest.approx(cost["month"])
+
+
+def test_the_chosen_fleet_keeps_its_promise_with_one_replica_down(small: Small) -> None:
+    plan(small.folder, json=True)
+    runs = {
+        row["scenario"]: row
+        for row in small.rows(
+            "SELECT f.* FROM plan_capacity f JOIN plan_candidate c USING (plan_version, service, candidate_id) "
+            "WHERE c.status = 'chosen'"
+        )
+    }
+    assert set(runs) == {"goodput_replica", "fleet_planned", "fleet_all_up", "fleet_one_down"}
+    assert all(run["meets_slo"] and run["attainment"] >= 0.99 for run in runs.values())
+    assert all(run["rejected_requests"] == 0 for run in runs.values())
+    assert runs["fleet_all_up"]["requests"] == 1500
+
+
+def test_broken_rows_are_kept_with_line_and_reason_and_counted_on_the_checks_sheet(small: Small) -> None:
+    import openpyxl
+
+    broken = range(100, 1500, 100)
+    for line in broken:
+        small.lines[line] = small.lines[line].rsplit(",", 1)[0] + ",many"
+    small.write()
+    plan(small.folder, json=True)
+    rejected = small.rows("SELECT source_file, line, reason, raw FROM rejected_row ORDER BY line")
+    assert [row["line"] for row in rejected] == [line + 1 for line in broken]
+    assert all(row["source_file"] == "trace.csv" and row["reason"] and row["raw"].endswith("many") for row in rejected)
+    assert small.rows("SELECT count(*) AS n FROM request")[0]["n"] == 1500 - len(broken)
+    book = openpyxl.load_workbook(small.folder / "plans" / small.workbooks()[0], data_only=True)
+    text = "\n".join(
+        str(cell) for row in book["Checks"].iter_rows(values_only=True) for cell in row if cell is not None
+    )
+    assert str(len(broken)) in text.split()
+
+
+BAD = {
+    "sixty_percent_broken": ("trace.csv", "are broken"),
+    "html": ("trace.csv", "HTML"),
+    "empty": ("trace.csv", "empty"),
+    "missing_trace": ("trace.csv", "not"),
+    "missing_model": ("nobody/no-such-model", "nobody/no-such-model"),
+    "zero_slo": ("capsheet.yaml", "ttft_p99_ms is 0"),
+    "unknown_gpu": ("H999", "no accelerator 'H999'"),
+    "unknown_engine": ("sorcery", "sorcery"),
+    "unreachable_slo": ("chat", "no candidate keeps its SLO"),
+}
+
+
+def spoil(small: Small, kind: str) -> None:
+    """Make one thing of a good workspace bad."""
+    trace = small.folder / "trace.csv"
+    changes = {
+        "missing_model": ("meta-llama/Llama-3.1-8B-Instruct", "nobody/no-such-model"),
+        "zero_slo": ("ttft_p99_ms: 2000", "ttft_p99_ms: 0"),
+        "unknown_gpu": ("[H100-SXM, L40S]", "[H999]"),
+        "unknown_engine": ("name: vllm", "name: sorcery"),
+        "unreachable_slo": ("tpot_p99_ms: 60", "tpot_p99_ms: 0.5"),
+    }
+    if kind in changes:
+        small.service = SERVICE.replace(*changes[kind])
+    if kind == "sixty_percent_broken":
+        small.lines = [line if i == 0 or i % 5 < 2 else "garbage" for i, line in enumerate(small.lines)]
+    small.write()
+    if kind == "html":
+        trace.write_text("<!DOCTYPE html>\n<html><body>Sign in to continue</body></html>\n")
+    if kind == "empty":
+        trace.write_text("")
+    if kind == "missing_trace":
+        trace.unlink()
+
+
+@pytest.mark.parametrize("kind", BAD)
+def test_bad_input_is_one_clear_message_and_leaves_the_former_version_untouched(small: Small, kind: str) -> None:
+    plan(small.folder, json=True)
+    before, books = small.rows("SELECT * FROM plan"), small.workbooks()
+    content = (small.folder / "plans" / books[0]).read_bytes()
+    spoil(small, kind)
+    with pytest.raises(CapsheetError) as failure:
+        plan(small.folder, json=True)
+    where, what = BAD[kind]
+    assert where in str(failure.value) and what in str(failure.value)
+    assert "\n" not in str(failure.value)
+    assert small.rows("SELECT * FROM plan") == before
+    assert small.workbooks() == books
+    assert (small.folder / "plans" / books[0]).read_bytes() == content
+
+
+def test_a_failure_of_the_command_is_one_line_and_exit_1(small: Small, capsheet: Capsheet) -> None:
+    (small.folder / "trace.csv").write_text("<html>no</html>")
+    done = capsheet("plan", "--workspace", small.folder)
+    assert done.returncode == 1
+    assert done.stdout == ""
+    assert len(done.stderr.strip().splitlines()) == 1 and done.stderr.startswith("capsheet: ")
+    assert "Traceback" not in done.stderr
+    assert not (small.folder / "plans").exists()
+
+
+def test_the_command_says_what_it_published_as_json(small: Small, capsheet: Capsheet) -> None:
+    done = capsheet("plan", "--workspace", small.folder, "--json")
+    assert done.returncode == 0, done.stderr
+    said = json.loads(done.stdout)
+    assert said["plan_version"] == 1
+    assert Path(said["workbook"]).is_file()
+    asked = capsheet("sql", "select * from plan", "--workspace", small.folder, "--json")
+    assert [row["gpus_total"] for row in json.loads(asked.stdout)] == [said["gpus_total"]]
+
+
+def test_a_second_run_at_the_same_time_is_refused(small: Small) -> None:
+    from pipelines.workspace import Place
+    from warehouse.lock import single_run
+
+    with single_run(Place(small.folder).lock), pytest.raises(CapsheetError, match="running in this workspace"):
+        plan(small.folder, json=True)
+
+
+def test_the_azure_conversation_trace_plans_whole(shared: Path, tmp_path: Path) -> None:
+    """KV budget against the engine's own start-up line for this model, GPU and version: 476,016 tokens at 0.95."""
+    small = Small(tmp_path / "azure").write()
+    source = shared / "data" / "traces" / "azure2023_conv.csv"
+    small.service = (
+        SERVICE.replace("trace.csv", str(source))
+        .replace("[H100-SXM, L40S]", "[H100-SXM]\n      max_model_len: 8192")
+        .replace("{name: vllm, version: 0.19.0}", "{name: vllm, version: 0.19.0, gpu_memory_utilization: 0.95}")
+        .replace("failure_replicas: 1", "failure_replicas: 1, memory_gib_per_gpu: 0")
+        .replace("demand_factor: 8", "demand_factor: 4")
+    )
+    small.write()
+    plan(small.folder, json=True)
+    assert small.rows("SELECT count(*) AS n FROM request")[0]["n"] == 19_366
+    budget = small.rows("SELECT kv_budget_tokens FROM plan_candidate WHERE status = 'chosen'")[0]["kv_budget_tokens"]
+    assert budget == pytest.approx(476_016, rel=0.05)
+
+
+def test_drafts_of_a_failed_run_never_reach_a_version(small: Small) -> None:
+    plan(small.folder, json=True)
+    spoil(small, "unreachable_slo")
+    with pytest.raises(CapsheetError):
+        plan(small.folder, json=True)
+    with Warehouse(small.folder / "capsheet.duckdb").reader() as con:
+        assert con.execute("SELECT max(plan_version) FROM plan_candidate").fetchall() == [(1,)]
