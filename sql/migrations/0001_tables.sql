@@ -168,6 +168,7 @@ CREATE TABLE "price" (
   "region" VARCHAR,
   "usd_per_gpu_hour" DOUBLE NOT NULL CHECK (isfinite("usd_per_gpu_hour") AND "usd_per_gpu_hour" > 0),
   "as_of" VARCHAR NOT NULL,
+  "planning_default" BOOLEAN NOT NULL,
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   "source" VARCHAR NOT NULL,
   "note" VARCHAR,
@@ -182,6 +183,7 @@ COMMENT ON COLUMN "price"."commitment" IS 'on-demand, reserved, spot, capacity b
 COMMENT ON COLUMN "price"."region" IS 'where';
 COMMENT ON COLUMN "price"."usd_per_gpu_hour" IS 'price of one accelerator for one hour [USD/h]';
 COMMENT ON COLUMN "price"."as_of" IS 'the date the source gives';
+COMMENT ON COLUMN "price"."planning_default" IS 'a plan uses this one: at most one an accelerator';
 COMMENT ON COLUMN "price"."label" IS 'how it is known';
 COMMENT ON COLUMN "price"."source" IS 'where it came from';
 COMMENT ON COLUMN "price"."note" IS 'conflicts';

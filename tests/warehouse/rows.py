@@ -68,7 +68,10 @@ def fill_drafts(warehouse: Warehouse, count: int = 3, **frames: pl.DataFrame) ->
 def workbook(con: duckdb.DuckDBPyConnection, version: int, created_at: datetime) -> tuple[str, bytes]:
     """A stand-in workbook whose bytes depend on the version's rows."""
     rows = con.execute("SELECT * FROM plan_candidate WHERE plan_version = ? ORDER BY ALL", [version]).fetchall()
-    return f"capacity_test_v{version:04d}.xlsx", f"{created_at:%Y} {hashlib.sha256(repr(rows).encode()).hexdigest()}".encode()
+    return (
+        f"capacity_test_v{version:04d}.xlsx",
+        f"{created_at:%Y} {hashlib.sha256(repr(rows).encode()).hexdigest()}".encode(),
+    )
 
 
 def publish_one(warehouse: Warehouse, out_dir: Path, **columns: Any) -> Published:
