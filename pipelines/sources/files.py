@@ -133,6 +133,19 @@ def _first_line(head: bytes, name: str) -> str:
         ) from None
 
 
+def read_all(opened: Opened) -> bytes:
+    """Every byte of a text file, unpacked: for formats that are one document.
+
+    Raises:
+        SourceError: a gzip stream is cut short or damaged.
+    """
+    try:
+        with _stream(opened.path, opened.gzipped) as stream:
+            return stream.read()
+    except (EOFError, zlib.error, OSError) as error:
+        raise _cut_gzip(opened.name, error) from None
+
+
 def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
     """The lines of a text file, in blocks, without their line ends; blank lines are left out, numbers stay true.
 

@@ -10,7 +10,7 @@ import json
 from collections.abc import Mapping
 
 from pipelines.sources.base import SourceError, shown
-from pipelines.sources.files import Opened
+from pipelines.sources.files import Opened, read_all
 
 UNSAID = ("model_id", "gpu_id", "engine", "engine_version", "tp", "precision", "arrival")
 """What a stage report does not say and a comparison needs."""
@@ -43,7 +43,7 @@ def stage(opened: Opened) -> dict[str, object] | str:
         SourceError: the file is not JSON.
     """
     try:
-        report = json.loads(opened.path.read_bytes())
+        report = json.loads(read_all(opened))
     except (ValueError, RecursionError) as error:
         what = str(error).splitlines()[0]
         raise SourceError(f"{opened.name} is not whole JSON: {what}. Copy the report again.") from None

@@ -1,0 +1,171 @@
+"""A model: its config and the bytes of its weights, from a local file, the catalogue, or a model hub.
+
+Belongs here: where a model named in the workspace is found, and local files. Does not: the hub's client (`hub`), what a
+config means (`estimator.configs`). Weights are never downloaded: only their sizes are asked for.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import re
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+
+from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, shown
+from pipelines.sources.files import open_source, read_all
+
+_PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
+_HUB_ID = re.compile(rf"{_PART}(?:/{_PART})?")
+_REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
+_CONFIG_BYTES = 16 * 2**20
+
+QUANT_SIDECAR = "hf_quant_config.json"
+"""ModelOpt's quantisation, kept beside a config that does not mention it."""
+
+
+@dataclass(frozen=True, slots=True)
+class ModelRead:
+    """A model as found. `checkpoint_bytes` is the size of its weight files, None where nobody says.
+
+    `revision` is a commit, `local` or `catalog`; `label` says how the bytes are known; `source` where all came from.
+    """
+
+    model_id: str
+    revision: str
+    config: dict[str, Any]
+    checkpoint_bytes: int | None
+    label: str
+    source: str
+
+    def as_source(self) -> SourceRead:
+        """The model as a row of `source_file`: one document, its fingerprint over config and weight bytes."""
+        text = json.dumps(self.config, sort_keys=True)
+        content = hashlib.sha256(f"{text}\n{self.checkpoint_bytes}".encode()).hexdigest()
+        weights = "weight bytes unknown" if self.checkpoint_bytes is None else f"{self.checkpoint_bytes:,} B of weights"
+        return SourceRead(
+            source_file=f"{self.model_id} @ {self.revision}",
+            format="config.json",
+            frame=pl.DataFrame({"model_id": [self.model_id]}),
+            rejected=pl.DataFrame(schema=REJECTED_SCHEMA),
+            rows_read=1,
+            sha256=fingerprint(content, "config.json", {"revision": self.revision}),
+            size_bytes=len(text),
+            detail=f"{self.source}; {weights} ({self.label})",
+        )
+
+
+def read_model(
+    spec: str, revision: str | None = None, *, offline: bool = False, folder: Path, endpoint: str | None = None
+) -> ModelRead:
+    """The model that a workspace names: a path in `folder` (a config.json or the folder of one), or a hub id.
+
+    A hub id that the catalogue ships is taken from there unless a revision is asked for; any other is looked up at
+    the hub (`HF_ENDPOINT`, or `endpoint`), pinned to a commit, and remembered in `folder`/.capsheet/models.
+
+    Raises:
+        SourceError: not found, gated, offline, malformed, or not a model's config. Each says what to do.
+    """
+    from warehouse.catalog import catalog_models
+
+    path = folder / Path(spec).expanduser() if "\x00" not in spec else None
+    looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
+    if path is not None and (looks_local or _exists(path)):
+        return _local(path, spec)
+    if not _HUB_ID.fullmatch(spec) or ".." in spec or "--" in spec or len(spec) > 96:
+        raise SourceError(
+            f"model {shown(spec)} is neither a path that exists nor a hub id (organisation/name of letters, digits, "
+            "dot, dash and underscore). Mend it, or give the path of a config.json."
+        )
+    if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
+        raise SourceError(f"model {spec}: revision {shown(revision)} is no commit, branch or tag. Mend it.")
+    shipped = catalog_models().get(spec)
+    if shipped is not None and revision is None:
+        return _shipped(shipped, spec)
+    from pipelines.sources import hub
+
+    return hub.read(spec, revision, offline=offline, cache=folder / ".capsheet" / "models", endpoint=endpoint)
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError:
+        return False
+
+
+def _shipped(file: Path, model_id: str) -> ModelRead:
+    """A model of the catalogue; keys with an underscore in front are the catalogue's notes, not the config's."""
+    read = _config(file, f"catalogue {file.name}")
+    config = {key: value for key, value in read.items() if not key.startswith("_")}
+    known = read.get("_checkpoint_bytes")
+    source = f"catalogue, {file.name}" + (f": {read['_source']}" if "_source" in read else "")
+    return ModelRead(model_id, "catalog", config, known, "cited" if known else "estimated", source)
+
+
+def _local(path: Path, spec: str) -> ModelRead:
+    file = path / "config.json" if path.is_dir() else path
+    name = f"{spec}/config.json" if path.is_dir() else spec
+    config = _config(file, name)
+    sidecar = file.with_name(QUANT_SIDECAR)
+    if sidecar.is_file():
+        config = with_sidecar(config, _config(sidecar, str(Path(name).with_name(QUANT_SIDECAR))))
+    sizes = {weights.name: weights.stat().st_size for weights in file.parent.iterdir() if weights.is_file()}
+    found = checkpoint_bytes(sizes)
+    return ModelRead(spec, "local", config, found, "verified" if found else "estimated", f"local file {name}")
+
+
+def _config(file: Path, name: str) -> dict[str, Any]:
+    opened = open_source(file, name)
+    if opened.kind != "text" or opened.size_bytes > _CONFIG_BYTES:
+        raise SourceError(f"{name} is not a config.json (too large, or not text). Name the model's config.json.")
+    return parse_object(read_all(opened), name)
+
+
+def parse_object(content: bytes, name: str) -> dict[str, Any]:
+    """A JSON object.
+
+    Raises:
+        SourceError: it is not JSON, or not an object; names the line.
+    """
+    try:
+        parsed = json.loads(content)
+    except json.JSONDecodeError as error:
+        raise SourceError(
+            f"{name}, line {error.lineno}: not valid JSON ({error.msg}). Mend or fetch it again."
+        ) from None
+    except (ValueError, RecursionError) as error:
+        raise SourceError(f"{name} is not valid JSON ({str(error).splitlines()[0]}). Fetch it again.") from None
+    if not isinstance(parsed, dict):
+        raise SourceError(f"{name} holds a JSON {type(parsed).__name__}, not an object. Name the model's config.json.")
+    return parsed
+
+
+def with_sidecar(config: dict[str, Any], sidecar: dict[str, Any]) -> dict[str, Any]:
+    """The config with ModelOpt's sidecar as its `quantization_config`, where it declares none of its own."""
+    declared = sidecar.get("quantization", sidecar)
+    if config.get("quantization_config") or not isinstance(declared, dict):
+        return config
+    return {**config, "quantization_config": {"quant_method": "modelopt", **declared}}
+
+
+def checkpoint_bytes(sizes: dict[str, int]) -> int | None:
+    """Bytes of the weights an engine loads, from the names and sizes of a repository's own (top) folder; None if none.
+
+    A repository may hold the same weights twice: `model*.safetensors` is taken before other safetensors (Mistral's
+    `consolidated`), and any safetensors before `.bin` files. Sizes are on disk; they are not dtype counts, which
+    miscount packed formats.
+    """
+    for pattern in (
+        r"model.*\.safetensors",
+        r"(?!consolidated).*\.safetensors",
+        r".*\.safetensors",
+        r"pytorch_model.*\.bin",
+    ):
+        found = [size for name, size in sizes.items() if re.fullmatch(pattern, name)]
+        if found:
+            return sum(found)
+    return None
