@@ -1,0 +1,155 @@
+"""Sheet Prediction vs Observed: how wrong the plan's model has been, bucket by bucket.
+
+Saturated observations are shown and marked, and left out of the accuracy figures, as they are left out of any fit.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from statistics import fmean, median
+
+from openpyxl import Workbook
+
+from reports import charts, styles
+from reports.frames import PlanFrames, Row, rows_of
+from reports.page import Column, Page, Value
+
+METRIC_WORDS = {"ttft_p50": "TTFT P50", "ttft_p99": "TTFT P99", "tpot_mean": "TPOT mean", "e2e_mean": "E2E mean"}
+NOT_FITTED = "saturated: not fitted"
+
+_ACCURACY = (
+    Column("Service"), Column("Metric"), Column("Compared"), Column("Rows", styles.COUNT),
+    Column("Saturated rows", styles.COUNT), Column("Median |error|", styles.SHARE), Column("Mean error", styles.RATIO),
+    Column("Worst error", styles.RATIO),
+)  # fmt: skip
+_ERRORS = (
+    Column("Service"), Column("Metric"), Column("Bucket"), Column("Predicted, ms", styles.MS),
+    Column("Observed, ms", styles.MS), Column("Observed − predicted, ms", "+#,##0.0;-#,##0.0;0.0"),
+    Column("Predicted / observed − 1", styles.RATIO), Column("Load on capacity", styles.SHARE), Column("Use"),
+    Column("Label"), Column("Observation"), Column("Note"),
+)  # fmt: skip
+_SEEN = (
+    Column("Observation"), Column("Arrival"), Column("Configuration"), Column("Asked, requests/s", styles.RATE),
+    Column("Sent, requests/s", styles.RATE), Column("Served, requests/s", styles.RATE),
+    Column("Input mean, tokens", styles.COUNT), Column("Output mean, tokens", styles.COUNT), Column("Use"),
+    Column("Label"), Column("File"), Column("Source"),
+)  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Accuracy:
+    """Errors of one metric over rows that are not saturated: predicted / observed - 1."""
+
+    service: str
+    metric: str
+    compared: int
+    saturated: int
+    median_abs_ratio: float | None
+    mean_ratio: float | None
+    worst_ratio: float | None
+
+
+def accuracy(frames: PlanFrames) -> list[Accuracy]:
+    """Accuracy by service and metric, in the plan's order; rows without an error ratio are not counted."""
+    groups: dict[tuple[str, str], list[Row]] = {}
+    for row in _sorted(frames):
+        groups.setdefault((row["service"], row["metric"]), []).append(row)
+    result = []
+    for (service, metric), rows in groups.items():
+        ratios = [r["error_ratio"] for r in rows if not r["saturated"] and r["error_ratio"] is not None]
+        result.append(
+            Accuracy(
+                service,
+                metric,
+                len(ratios),
+                sum(bool(r["saturated"]) for r in rows),
+                median(map(abs, ratios)) if ratios else None,
+                fmean(ratios) if ratios else None,
+                max(ratios, key=abs) if ratios else None,
+            )
+        )
+    return result
+
+
+def _sorted(frames: PlanFrames) -> list[Row]:
+    order = list(METRIC_WORDS)
+    services = {name: i for i, name in enumerate(frames.services)}
+    return sorted(
+        rows_of(frames.errors),
+        key=lambda r: (services.get(r["service"], len(services)), order.index(r["metric"]), r["saturated"], r["predicted_ms"] or 0.0,
+                       r["observation_id"]),
+    )  # fmt: skip
+
+
+def write(workbook: Workbook, frames: PlanFrames, subtitle: str) -> Page:
+    """The sheet."""
+    page = Page(workbook, "Prediction vs Observed", (24, 14, 36, 12, 12, 13, 13, 12, 20, 11, 32, 44))
+    page.head("Prediction vs observed: how wrong the model has been", subtitle)
+    errors = _sorted(frames)
+    page.section("Accuracy so far", "Error: predicted / observed − 1, over observations that are not saturated.")
+    if not errors:
+        page.note(
+            "No observations yet: name a benchmark or metrics source under observations in capsheet.yaml, then run capsheet recalibrate."
+        )
+    else:
+        page.table("t_accuracy", _ACCURACY, [_accuracy_row(a) for a in accuracy(frames)])
+        page.gap()
+        _errors(page, errors)
+    page.gap()
+    page.section("What was observed")
+    seen = rows_of(frames.observations)
+    if seen:
+        page.table("t_observations", _SEEN, [_seen_row(row) for row in seen])
+    else:
+        page.note("No observations were read.")
+    return page
+
+
+def _accuracy_row(a: Accuracy) -> list[Value]:
+    said = "no comparable row" if not a.compared else f"{a.compared} of {a.compared + a.saturated} rows"
+    return [
+        a.service,
+        METRIC_WORDS[a.metric],
+        said,
+        a.compared,
+        a.saturated,
+        a.median_abs_ratio,
+        a.mean_ratio,
+        a.worst_ratio,
+    ]
+
+
+def _errors(page: Page, errors: list[Row]) -> None:
+    page.section("By bucket")
+    top = page.row
+    rows: list[list[Value]] = [
+        [r["service"], METRIC_WORDS[r["metric"]], r["bucket"], r["predicted_ms"], r["observed_ms"], r["error_ms"],
+         r["error_ratio"], r["utilisation"], NOT_FITTED if r["saturated"] else "fitted", r["label"],
+         r["observation_id"], r["note"]]
+        for r in errors
+    ]  # fmt: skip
+    page.table("t_prediction_error", _ERRORS, rows)
+    page.muted_rows(top + 1, page.row - 1, 9, NOT_FITTED, len(_ERRORS))
+    page.gap()
+    start = 0
+    while start < len(errors):
+        key = (errors[start]["service"], errors[start]["metric"], errors[start]["saturated"])
+        end = start
+        while end < len(errors) and (errors[end]["service"], errors[end]["metric"], errors[end]["saturated"]) == key:
+            end += 1
+        if not key[2] and end - start > 1:
+            title = f"{key[0]}: {METRIC_WORDS[key[1]]}, ms (saturated rows left out)"
+            chart = charts.paired(page.sheet, title, (3, 4, 5), top, (top + 1 + start, top + end))
+            page.chart(chart, 26, 7.5)
+        start = end
+
+
+def _seen_row(r: Row) -> list[Value]:
+    configuration = (
+        f"{r['model_id']} on {r['gpu_id']}, TP{r['tp']}, {r['precision']}, {r['engine']} {r['engine_version']}"
+    )
+    return [
+        r["observation_id"], r["arrival"], configuration, r["requested_rps"], r["achieved_rps"], r["served_rps"],
+        r["isl_mean_tokens"], r["osl_mean_tokens"], NOT_FITTED if r["saturated"] else "fitted", r["label"],
+        r["source_file"], r["source"],
+    ]  # fmt: skip

@@ -1,0 +1,142 @@
+"""How cells look: one calm palette, named styles, and number formats by unit.
+
+Colours follow FAST: blue inputs, black formulas, green links to another sheet. Belongs here: appearance only.
+"""
+
+from __future__ import annotations
+
+from openpyxl import Workbook
+from openpyxl.formatting.rule import CellIsRule, FormulaRule, Rule
+from openpyxl.styles import Alignment, Border, Font, NamedStyle, PatternFill, Side
+
+FONT = "Calibri"
+INK, MUTED, BLUE, GREEN, RED, AMBER = "1F2937", "5B6472", "0000FF", "00702B", "B3261E", "8A5A00"
+HEAD_FILL, INPUT_FILL, RULE_LINE = "E3E9F1", "FFF8DC", "C4CBD6"
+HEAT_LOW, HEAT_HIGH = "FFFFFF", "8FB3DC"
+SERIES = ("2F6DB5", "E08A1E", "4C9A6A", "8C6BB1", "B8554E", "6B7F99", "C2A83E", "3FA7A0")
+"""Colours of chart series, told apart in grey print and by colour-blind readers."""
+
+_THIN = Side(style="thin", color=RULE_LINE)
+_FIRM = Side(style="medium", color=INK)
+
+GOOD_WORDS, WARN_WORDS, BAD_WORDS = ("ok", "passed", "meets"), ("warning",), ("FAILED", "differs", "misses")
+"""The workbook's own status words; conditional formats and counts look for exactly these."""
+
+
+def _style(
+    name: str, *, size: float = 10, bold: bool = False, color: str = INK, fill: str = "", top: Side | None = None,
+    bottom: Side | None = None, wrap: bool = False, horizontal: str | None = None, italic: bool = False,
+    vertical: str = "top",
+) -> NamedStyle:  # fmt: skip
+    style = NamedStyle(name=name)
+    style.font = Font(name=FONT, size=size, bold=bold, italic=italic, color=color)
+    if fill:
+        style.fill = PatternFill("solid", fgColor=fill)
+    style.border = Border(top=top, bottom=bottom)
+    style.alignment = Alignment(wrap_text=wrap, horizontal=horizontal, vertical=vertical)  # type: ignore[arg-type]
+    return style
+
+
+def add_styles(workbook: Workbook) -> None:
+    """Register the named styles the sheets use."""
+    for style in (
+        _style("plan title", size=16, bold=True),
+        _style("plan subtitle", color=MUTED),
+        _style("plan status", bold=True),
+        _style("plan section", size=12, bold=True, bottom=_FIRM),
+        _style("plan note", color=MUTED, italic=True),
+        _style("plan header", bold=True, fill=HEAD_FILL, bottom=_THIN, wrap=True, vertical="center"),
+        _style(
+            "plan header number",
+            bold=True,
+            fill=HEAD_FILL,
+            bottom=_THIN,
+            wrap=True,
+            horizontal="right",
+            vertical="center",
+        ),
+        _style("plan text", bottom=_THIN, wrap=True),
+        _style("plan line", bottom=_THIN),
+        _style("plan figure", bottom=_THIN, horizontal="right"),
+        _style("plan input", bottom=_THIN, color=BLUE, horizontal="right"),
+        _style("plan driver", bottom=_THIN, color=BLUE, fill=INPUT_FILL, horizontal="right"),
+        _style("plan formula", bottom=_THIN, horizontal="right"),
+        _style("plan link", bottom=_THIN, color=GREEN, horizontal="right"),
+        _style("plan total", bold=True, top=_FIRM, horizontal="right"),
+        _style("plan total link", bold=True, color=GREEN, top=_FIRM, horizontal="right"),
+        _style("plan total text", bold=True, top=_FIRM),
+        _style("plan key label", size=11, color=MUTED, vertical="center"),
+        _style("plan key figure", size=13, bold=True, horizontal="left", vertical="center"),
+        _style("plan key link", size=13, bold=True, color=GREEN, horizontal="left", vertical="center"),
+    ):
+        workbook.add_named_style(style)
+
+
+COUNT = "#,##0"
+MONEY, MONEY_WHOLE, MONEY_FINE = "#,##0.00", "#,##0", "#,##0.000"
+CHANGE = "+#,##0;-#,##0;0"
+SHARE = "0.0%"
+SHARE_FINE = "0.00%"
+RATIO = "+0.0%;-0.0%;0.0%"
+MS = "#,##0.0"
+MS_WHOLE = "#,##0"
+RATE = "#,##0.00"
+GIB = "#,##0.00"
+MOMENT = "yyyy-mm-dd hh:mm"
+PLAIN = "General"
+TEXT = "@"
+
+_BY_UNIT = {
+    "tokens": COUNT, "requests": COUNT, "replicas": COUNT, "GPUs": COUNT, "B": COUNT, "layers": COUNT,
+    "ms": MS, "GiB": GIB, "GiB per GPU": GIB, "GB": GIB, "1/s": RATE, "requests/s": RATE, "USD/h": MONEY,
+    "USD/month": MONEY_WHOLE, "USD": MONEY_FINE, "tokens/s": COUNT, "%": "0.0", "share": SHARE,
+}  # fmt: skip
+
+
+def number_format(unit: str, value: float) -> str:
+    """A format for a figure of this unit; where the unit has none, by the figure's size: whole, or 4 figures."""
+    if unit in _BY_UNIT:
+        return _BY_UNIT[unit]
+    if float(value).is_integer():
+        return COUNT
+    size = abs(value)
+    return (
+        "#,##0.0"
+        if size >= 100
+        else "0.00"
+        if size >= 10
+        else "0.000"
+        if size >= 0.1
+        else "0.0000"
+        if size >= 0.001
+        else "0.00E+00"
+    )
+
+
+def status_rules() -> list[Rule]:
+    """Conditional formats for a column of status words: red, amber, green."""
+    rules: list[Rule] = []
+    for words, color, fill in ((BAD_WORDS, RED, "FBE4E2"), (WARN_WORDS, AMBER, "FFF0CF"), (GOOD_WORDS, GREEN, None)):
+        for word in words:
+            rules.append(
+                CellIsRule(
+                    operator="equal",
+                    formula=[f'"{word}"'],
+                    font=Font(bold=True, color=color),
+                    fill=PatternFill(bgColor=fill) if fill else None,
+                )
+            )
+    return rules
+
+
+def master_rules(good: str) -> list[Rule]:
+    """Formats for the master check: green when it says `good`, red otherwise."""
+    return [
+        CellIsRule(operator="equal", formula=[f'"{good}"'], font=Font(bold=True, color=GREEN)),
+        CellIsRule(operator="notEqual", formula=[f'"{good}"'], font=Font(bold=True, color=RED)),
+    ]
+
+
+def muted_rule(formula: str) -> Rule:
+    """Grey italics on a light fill where the formula holds."""
+    return FormulaRule(formula=[formula], font=Font(italic=True, color=MUTED), fill=PatternFill(bgColor="F2F3F5"))

@@ -1,0 +1,157 @@
+"""Sheet Workload: what arrives, how long it is, and when.
+
+Shows figures, the joint ISL x OSL table (never two marginals), and arrivals over time; computes none of them.
+"""
+
+from __future__ import annotations
+
+from itertools import islice
+
+from openpyxl import Workbook
+from openpyxl.formatting.rule import ColorScaleRule
+from openpyxl.utils import get_column_letter
+
+from reports import charts, styles
+from reports.decisions import Decision
+from reports.frames import PlanFrames, Row, rows_of
+from reports.page import Column, Page, Value
+
+_WIDTHS = (18, 34, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13)
+_DATA_AT = len(_WIDTHS) + 2
+"""First column of the charts' data, outside the printed area."""
+_POINTS = 300
+"""Most points a chart shows; more windows than this are averaged in groups."""
+
+_FIGURES = (
+    Column("Service"), Column("Figure"), Column("Value", styles.PLAIN), Column("Unit"), Column("Label"),
+    Column("Source", runs_on=True),
+)  # fmt: skip
+_BUCKETS = (
+    Column("Service"), Column("Bucket, tokens"), Column("Requests", styles.COUNT), Column("Share", styles.SHARE),
+    Column("Input mean, tokens", styles.COUNT), Column("Output mean, tokens", styles.COUNT),
+    Column("Share of input", styles.SHARE), Column("Share of output", styles.SHARE),
+    Column("Peak requests/s", styles.RATE),
+)  # fmt: skip
+
+
+def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], subtitle: str) -> Page:
+    """The sheet."""
+    page = Page(workbook, "Workload", _WIDTHS)
+    page.head("Workload: what arrives", subtitle)
+    _figures(page, frames, decisions)
+    for index, decision in enumerate(decisions):
+        _service(page, frames, decision.service, _DATA_AT + 3 * index)
+    rows: list[list[Value]] = [
+        [r["service"], r["bucket"], r["requests"], r["share"], r["isl_mean_tokens"], r["osl_mean_tokens"],
+         r["input_share"], r["output_share"], r["peak_rps"]]
+        for r in rows_of(frames.buckets)
+    ]  # fmt: skip
+    page.section("Buckets", "Every bucket that holds a request. Peak: its rate in the planning window.")
+    if rows:
+        page.table("t_buckets", _BUCKETS, rows)
+    else:
+        page.note("The trace holds no request.")
+    return page
+
+
+def _figures(page: Page, frames: PlanFrames, decisions: list[Decision]) -> None:
+    page.section("Figures")
+    rows: list[list[Value]] = []
+    formats: list[str] = []
+    for decision in decisions:
+        for r in rows_of(frames.workload, service=decision.service):
+            number = r["value"] is not None
+            formats.append(styles.number_format(r["unit"], r["value"]) if number else styles.TEXT)
+            rows.append(
+                [r["service"], r["name"], r["value"] if number else r["text"], r["unit"], r["label"], r["source"]]
+            )
+    if not rows:
+        page.note("No workload figures are recorded.")
+    else:
+        top = page.row + 1
+        page.table("t_workload", _FIGURES, rows)
+        for offset, fmt in enumerate(formats):
+            page.sheet.cell(top + offset, 3).number_format = fmt
+    page.gap()
+
+
+def _service(page: Page, frames: PlanFrames, service: str, data_column: int) -> None:
+    buckets = rows_of(frames.buckets, service=service)
+    if buckets:
+        page.section(f"{service}: requests by input and output length", "Share of requests; lengths in tokens.")
+        _matrix(page, buckets)
+        page.gap()
+    windows = rows_of(frames.windows, service=service)
+    if windows:
+        _arrivals(page, service, windows, data_column)
+
+
+def _matrix(page: Page, buckets: list[Row]) -> None:
+    inputs = sorted({(b["isl_from_tokens"], b["isl_to_tokens"]) for b in buckets})
+    outputs = sorted({(b["osl_from_tokens"], b["osl_to_tokens"]) for b in buckets})
+    share = {
+        ((b["isl_from_tokens"], b["isl_to_tokens"]), (b["osl_from_tokens"], b["osl_to_tokens"])): b["share"]
+        for b in buckets
+    }
+    page.put(page.row, 2, "Input ↓   Output →", "plan header")
+    for offset, (low, high) in enumerate(outputs):
+        page.put(page.row, 3 + offset, f"{low:,}–{high:,}", "plan header number")
+    page.put(page.row, 3 + len(outputs), "All", "plan header number")
+    page.sheet.row_dimensions[page.row].height = 30
+    page.row += 1
+    top = page.row
+    for isl in inputs:
+        page.put(page.row, 2, f"{isl[0]:,}–{isl[1]:,}", "plan text")
+        for offset, osl in enumerate(outputs):
+            page.put(page.row, 3 + offset, share.get((isl, osl)), "plan figure", styles.SHARE)
+        page.put(
+            page.row, 3 + len(outputs), sum(share.get((isl, o), 0.0) for o in outputs), "plan figure", styles.SHARE
+        )
+        page.row += 1
+    page.put(page.row, 2, "All", "plan total text")
+    for offset, osl in enumerate(outputs):
+        page.put(page.row, 3 + offset, sum(share.get((i, osl), 0.0) for i in inputs), "plan total", styles.SHARE)
+    page.put(page.row, 3 + len(outputs), sum(share.values()), "plan total", styles.SHARE)
+    area = f"C{top}:{get_column_letter(2 + len(outputs))}{page.row - 1}"
+    scale = ColorScaleRule(
+        start_type="num", start_value=0, start_color=styles.HEAT_LOW, end_type="max", end_color=styles.HEAT_HIGH
+    )
+    page.sheet.conditional_formatting.add(area, scale)
+    page.row += 1
+
+
+def _arrivals(page: Page, service: str, windows: list[Row], column: int) -> None:
+    lengths = sorted({w["window_s"] for w in windows})
+    by_length = {
+        s: sorted((w for w in windows if w["window_s"] == s), key=lambda w: w["window_start_at"]) for s in lengths
+    }
+    chosen_s = next((s for s in lengths if len(by_length[s]) <= _POINTS), lengths[-1])
+    series = by_length[chosen_s]
+    group = -(-len(series) // _POINTS)
+    page.section(f"{service}: arrivals")
+    top = 5
+    sheet = page.sheet
+    averaged = f", mean of {group} windows" if group > 1 else ""
+    page.put(top - 1, column, f"Chart data: {service}", "plan note")
+    page.put(top, column, "Window start, UTC", "plan header")
+    page.put(top, column + 1, "Requests/s", "plan header number")
+    sheet.column_dimensions[get_column_letter(column)].width = 17
+    sheet.column_dimensions[get_column_letter(column + 1)].width = 11
+    rows = iter(series)
+    last = top
+    while chunk := list(islice(rows, group)):
+        last += 1
+        rate = sum(w["arrival_rps"] for w in chunk) / len(chunk)
+        page.put(
+            last, column, chunk[0]["window_start_at"], "plan text", "mm-dd hh:mm" if chosen_s < 86_400 else "yyyy-mm-dd"
+        )
+        page.put(last, column + 1, rate, "plan figure", styles.RATE)
+    title = f"Requests a second, windows of {_duration(chosen_s)}{averaged} (UTC)"
+    page.chart(charts.line(sheet, title, "requests/s", (column, column + 1), (top, last)), 26, 7)
+
+
+def _duration(seconds: int) -> str:
+    for size, name in ((3600, "h"), (60, "min")):
+        if seconds % size == 0:
+            return f"{seconds // size} {name}"
+    return f"{seconds} s"
