@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from datetime import UTC, datetime, timedelta, timezone
-from pathlib import Path
 
 import polars as pl
 import pytest
@@ -12,10 +11,9 @@ from hypothesis import strategies as st
 
 from tests.warehouse.rows import valid_rows
 from warehouse.connection import Warehouse, scratch
-from warehouse.ddl import stored_tables
+from warehouse.ddl import create_statements, stored_tables
 from warehouse.errors import WriteRefused
 from warehouse.frames import conform, polars_schema
-from warehouse.migrate import migrate
 from warehouse.registry import Table, table, tables
 from warehouse.write import Replacement, append, replace_rows, replace_together
 
@@ -41,7 +39,8 @@ def test_writing_the_same_rows_twice_leaves_them_once(empty: Warehouse, of: Tabl
 @given(st.lists(st.tuples(st.sampled_from(["a.csv", "b.csv", "it's.csv"]), st.integers(0, 5)), max_size=12))
 def test_whatever_the_order_of_runs_each_source_holds_its_last_rows(runs: list[tuple[str, int]]) -> None:
     with scratch() as con:
-        migrate(con, Path("in memory"))
+        for statement in create_statements(REQUEST):
+            con.execute(statement)
         for source, count in runs:
             replace_rows(con, REQUEST, _requests(count, source), {"source_file": source})
         found = con.execute("SELECT source_file, count(*) FROM request GROUP BY ALL").fetchall()
