@@ -1,0 +1,46 @@
+"""What an engine may hold and schedule: the flags and the KV pool that bound a step."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True, slots=True)
+class EngineLimits:
+    """Limits of one engine (replica), as vLLM names them. `kv_blocks` is its whole pool, `block_tokens` tokens a block.
+
+    `long_prefill_threshold` is the most prompt tokens of one request in a step; 0 sets no such limit.
+    Raises ValueError for limits no engine starts with.
+    """
+
+    kv_blocks: int
+    max_num_seqs: int
+    max_num_batched_tokens: int
+    max_model_len: int
+    block_tokens: int = 16
+    chunked_prefill: bool = True
+    prefix_caching: bool = True
+    long_prefill_threshold: int = 0
+
+    def __post_init__(self) -> None:
+        """Check what vLLM checks at start-up (`SchedulerConfig`, 0.11)."""
+        for name in ("kv_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_tokens"):
+            if getattr(self, name) < 1:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
+        if self.long_prefill_threshold < 0:
+            raise ValueError(f"long_prefill_threshold is {self.long_prefill_threshold}: it must be 0 (none) or more")
+        if self.max_num_batched_tokens < self.max_num_seqs:
+            raise ValueError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs ({self.max_num_seqs}): "
+                "every running request needs a token a step"
+            )
+        if not self.chunked_prefill and self.max_num_batched_tokens < self.max_model_len:
+            raise ValueError(
+                f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_model_len "
+                f"({self.max_model_len}): without chunked prefill a prompt must fit in one step"
+            )
+
+    @property
+    def kv_tokens(self) -> int:
+        """Tokens the pool holds."""
+        return self.kv_blocks * self.block_tokens

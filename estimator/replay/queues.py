@@ -1,0 +1,176 @@
+"""The event loop's containers: linked lists of requests, heaps of step counts, and a stack that answers "longest since".
+
+Belongs here: containers over the records of `estimator.replay.state`. Does not: any rule of the scheduler.
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+from numba import njit
+from numpy.typing import NDArray
+
+from estimator.replay.state import GAP_FLOOR_EXPONENT, GAP_OCTAVES, GAP_STEPS, NONE, Records
+
+_REQUEST_BITS = 32
+_REQUEST_MASK = (1 << _REQUEST_BITS) - 1
+
+
+@njit
+def run_append(g: Any, requests: Records, r: int) -> None:
+    """Put request `r` at the tail of the running list."""
+    requests[r].before = g.tail
+    requests[r].after = NONE
+    if g.tail == NONE:
+        g.head = r
+    else:
+        requests[g.tail].after = r
+    g.tail = r
+    g.running += 1
+
+
+@njit
+def run_remove(g: Any, requests: Records, r: int) -> None:
+    """Take request `r` out of the running list."""
+    before = requests[r].before
+    after = requests[r].after
+    if before == NONE:
+        g.head = after
+    else:
+        requests[before].after = after
+    if after == NONE:
+        g.tail = before
+    else:
+        requests[after].before = before
+    g.running -= 1
+
+
+@njit
+def wait_append(g: Any, requests: Records, r: int) -> None:
+    """Put request `r` at the end of the queue."""
+    requests[r].after = NONE
+    if g.wait_tail == NONE:
+        g.wait_head = r
+    else:
+        requests[g.wait_tail].after = r
+    g.wait_tail = r
+    g.waiting += 1
+    g.waiting_max = max(g.waiting_max, g.waiting)
+
+
+@njit
+def wait_push_front(g: Any, requests: Records, r: int) -> None:
+    """Put request `r` at the head of the queue."""
+    requests[r].after = g.wait_head
+    if g.wait_head == NONE:
+        g.wait_tail = r
+    g.wait_head = r
+    g.waiting += 1
+    g.waiting_max = max(g.waiting_max, g.waiting)
+
+
+@njit
+def wait_pop(g: Any, requests: Records) -> int:
+    """Take the head of the queue, which must not be empty."""
+    r: int = g.wait_head
+    g.wait_head = requests[r].after
+    if g.wait_head == NONE:
+        g.wait_tail = NONE
+    g.waiting -= 1
+    return r
+
+
+@njit
+def heap_push(heap: NDArray[np.int64], size: int, step: int, r: int) -> int:
+    """Add (step, r) to a heap of `size` entries; returns the new size. Equal steps come out in order of `r`."""
+    entry = (step << _REQUEST_BITS) | r
+    i = size
+    while i > 0:
+        parent = (i - 1) >> 1
+        if heap[parent] <= entry:
+            break
+        heap[i] = heap[parent]
+        i = parent
+    heap[i] = entry
+    return size + 1
+
+
+@njit
+def heap_pop(heap: NDArray[np.int64], size: int) -> int:
+    """Drop the least entry of a heap; returns the new size."""
+    size -= 1
+    entry = heap[size]
+    i = 0
+    while True:
+        child = 2 * i + 1
+        if child >= size:
+            break
+        if child + 1 < size and heap[child + 1] < heap[child]:
+            child += 1
+        if entry <= heap[child]:
+            break
+        heap[i] = heap[child]
+        i = child
+    heap[i] = entry
+    return size
+
+
+@njit
+def heap_step(entry: int) -> int:
+    """The step of a heap entry."""
+    return entry >> _REQUEST_BITS
+
+
+@njit
+def heap_request(entry: int) -> int:
+    """The request of a heap entry."""
+    return entry & _REQUEST_MASK
+
+
+@njit
+def stall_push(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], step: int, gap_s: float) -> None:
+    """Note that the gap that ended with `step` lasted `gap_s`.
+
+    Gaps shorter than a later one can never be the longest since any step, so only a decreasing stack is kept. When it is
+    full every second entry goes, each covered by the longer one below it.
+    """
+    top = g.stalls
+    while top > 0 and seconds[top - 1] <= gap_s:
+        top -= 1
+    if top == len(at):
+        kept = 0
+        for i in range(1, top, 2):
+            at[kept] = at[i]
+            seconds[kept] = seconds[i - 1]
+            kept += 1
+        top = kept
+    at[top] = step
+    seconds[top] = gap_s
+    g.stalls = top + 1
+
+
+@njit
+def longest_since(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], step: int) -> float:
+    """The longest gap that ended after `step`; 0 when none did."""
+    low, high = 0, g.stalls
+    while low < high:
+        middle = (low + high) >> 1
+        if at[middle] > step:
+            high = middle
+        else:
+            low = middle + 1
+    return seconds[low] if low < g.stalls else 0.0
+
+
+@njit
+def gap_bin(gap_s: float) -> int:
+    """Bin of the gap histogram; its ends take what lies beyond."""
+    mantissa, exponent = math.frexp(gap_s)
+    octave = exponent - GAP_FLOOR_EXPONENT
+    if octave < 0:
+        return 0
+    if octave >= GAP_OCTAVES:
+        return GAP_OCTAVES * GAP_STEPS - 1
+    return octave * GAP_STEPS + int((mantissa - 0.5) * (2 * GAP_STEPS))
