@@ -1,0 +1,11 @@
+"""The memory account of one replica: what each GPU holds, what is left for the KV cache, what that serves.
+
+Belongs here: weights by rank (`ranks`), activation, non-torch and graphs (`overheads`), pages of the cache (`kv`), the
+account that puts them together (`account`) and the TP sizes an engine accepts (`limits`). Does not: bytes of a whole
+model (`estimator.weights`), an engine's settings (`estimator.engines`).
+"""
+
+from estimator.memory.account import MemoryAccount, Term, memory_account
+from estimator.memory.limits import tensor_parallel_problem
+
+__all__ = ["MemoryAccount", "Term", "memory_account", "tensor_parallel_problem"]

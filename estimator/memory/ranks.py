@@ -1,0 +1,115 @@
+"""What one rank holds of the weights: TP slices, copies, pipeline stages, experts.
+
+Belongs here: division of bytes over ranks. Does not: bytes of a whole model (`estimator.weights`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from estimator.architecture import Architecture, Layer
+from estimator.engines import Known
+from estimator.memory.limits import stage_layers
+from estimator.weights import Weights, layer_bytes
+
+VOCABULARY_PAD = 64
+"""Engines pad the vocabulary to this multiple on every rank (vLLM VocabParallelEmbedding)."""
+BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
+
+
+@dataclass(frozen=True, slots=True)
+class Stage:
+    """One pipeline stage: its layers and whether it holds the embedding and the head."""
+
+    layers: tuple[Layer, ...]
+    first: bool
+    last: bool
+
+
+def stages(architecture: Architecture, pp: int) -> list[Stage]:
+    """The pipeline stages in order."""
+    out: list[Stage] = []
+    start = 0
+    sizes = stage_layers(len(architecture.layers), pp)
+    for index, size in enumerate(sizes):
+        out.append(Stage(architecture.layers[start : start + size], index == 0, index == len(sizes) - 1))
+        start += size
+    return out
+
+
+def rank_weight_bytes(
+    architecture: Architecture,
+    weights: Weights,
+    stage: Stage,
+    tp: int,
+    expert_ranks: int,
+    expert_parallel: bool,
+    known: Mapping[str, Known],
+) -> float:
+    """Bytes of weights one rank of a stage holds once loaded.
+
+    Slices of 1/TP; k and v copied beyond kv_heads ranks; MLA's down-projections, routers and norms whole; embedding
+    and head on their stages, vocabulary padded; the rotary table whole; MLA's absorbed projections beside the
+    originals (vLLM keeps both); MXFP4 experts padded. Whole experts a rank under expert parallelism, else slices.
+    """
+    scheme = weights.scheme
+    bits = 8.0 * BYTES[architecture.dtype] if scheme.dense_bits != 32 else 32.0
+    total = sum(
+        _layer(layer, weights, bits, tp, expert_ranks, expert_parallel, known, architecture) for layer in stage.layers
+    )
+    vocabulary = -(-architecture.vocab_size // (VOCABULARY_PAD * tp)) * VOCABULARY_PAD
+    table = vocabulary * architecture.hidden_size * bits / 8
+    head_bits = bits if scheme.head_bits == 16 else scheme.head_bits
+    if stage.first:
+        total += table + architecture.extra_parameters * bits / 8 / tp + architecture.vision_parameters * bits / 8 / tp
+    if stage.last and not (stage.first and architecture.tied_embeddings):
+        total += table * head_bits / bits
+    absorbed = sum(
+        layer.attention.heads * (layer.attention.v_head_dim * 2) * layer.attention.kv_elements_per_token * bits / 8 / tp
+        for layer in stage.layers
+        if layer.attention.kind == "mla" and layer.attention.compress_ratio == 1
+    )
+    rotary = architecture.rope_cache_elements * min(bits, 16) / 8
+    return total * weights.scale + absorbed + rotary
+
+
+def _layer(
+    layer: Layer,
+    weights: Weights,
+    bits: float,
+    tp: int,
+    expert_ranks: int,
+    expert_parallel: bool,
+    known: Mapping[str, Known],
+    architecture: Architecture,
+) -> float:
+    parts = layer_bytes(layer, weights.scheme, bits)
+    attention = layer.attention
+    held = 0.0
+    if attention.parameters:
+        each = parts.attention / attention.parameters
+        kv_share = max(1 / tp, 1 / attention.kv_heads) if attention.kv_heads else 1 / tp
+        sliced = attention.parameters - attention.kv_parameters - attention.replicated_parameters
+        held = each * (attention.replicated_parameters + attention.kv_parameters * kv_share + sliced / tp)
+    experts = 0.0
+    forward = layer.feed_forward
+    if forward.experts:
+        one = parts.experts / forward.experts
+        held_experts = -(-forward.experts // expert_ranks) if expert_parallel else forward.experts
+        ways = 1 if expert_parallel else expert_ranks
+        experts = (
+            held_experts * one / ways * _padding(weights, forward.expert_intermediate_size / ways, known, architecture)
+        )
+    return held + parts.dense / tp + parts.router + parts.norms + experts
+
+
+def _padding(weights: Weights, width: float, known: Mapping[str, Known], architecture: Architecture) -> float:
+    """How much MXFP4 experts grow when their dimensions are padded for the kernel; 1 for other schemes."""
+    if weights.scheme.scheme != "mxfp4":
+        return 1.0
+    grown = 1.0
+    for name, size in (("mxfp4_pad_hidden", architecture.hidden_size), ("mxfp4_pad_intermediate", width)):
+        pad = known[name].value if name in known else 1.0
+        grown *= -(-size // pad) * pad / size if size else 1.0
+    return grown
