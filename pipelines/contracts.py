@@ -1,0 +1,272 @@
+"""Whether what was read may be planned with: Great Expectations on the small tables, SQL on the big one.
+
+Belongs here: suites made from the column registry, checks of whole traces, both as `CheckResult`. Does not: the rules
+themselves (`warehouse.contracts`), or what a failure does to a run (`pipelines.assets.checks`). Great Expectations has
+no DuckDB or Polars engine and takes seconds to import: it is imported where a suite runs, and given pandas frames.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Sequence
+from dataclasses import dataclass
+from functools import cache
+from importlib import import_module, resources
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Literal
+
+import polars as pl
+
+from pipelines.sources.base import FAILED_REQUEST
+from warehouse.contracts import Expectation, expectations
+from warehouse.frames import polars_schema
+from warehouse.registry import Table, table
+
+if TYPE_CHECKING:
+    import duckdb
+
+MAY_BE_EMPTY = ("observation",)
+"""Tables a plan can do without."""
+
+LONGEST_SPAN_DAYS = 400.0
+CAPPED_SHARE = 0.01
+"""Share of requests at exactly the longest length from which that length counts as a cap."""
+
+_LARGEST = 1.7976931348623157e308
+_PARTS: dict[str, str] = {
+    "not_null": "required values are there",
+    "finite": "numbers are finite",
+    "between": "values are in range",
+    "in_set": "values are of the allowed ones",
+    "unique": "the key is unique",
+}
+
+
+@dataclass(frozen=True, slots=True)
+class CheckResult:
+    """One check: what was looked at, whether it held, and what to do when it did not. A row of `plan_check`."""
+
+    check_name: str
+    scope: str
+    passed: bool
+    observed: str
+    expected: str
+    severity: Literal["stops", "warns", "informs"]
+    remedy: str | None = None
+
+
+def validate(table_name: str, frame: pl.DataFrame) -> list[CheckResult]:
+    """A small table against its suite: the registry's expectations, run by Great Expectations, one result a kind.
+
+    `frame` has the table's columns. Everything here stops a run: a row that breaks the contract of its own table got
+    past its reader, which is a fault of capsheet or of a hand-edited warehouse.
+    """
+    target = table(table_name)
+    results = [_shape(target, frame), _rows(target, frame)]
+    if frame.is_empty() or not results[0].passed:
+        return results
+    outcomes = _run_suite(target, frame)
+    for kind, name in _PARTS.items():
+        found = [(rule, outcome) for rule, outcome in outcomes if rule.kind == kind]
+        failed = [_told(rule, outcome) for rule, outcome in found if not outcome.success]
+        results.append(
+            CheckResult(
+                name,
+                table_name,
+                not failed,
+                "; ".join(failed[:5]) if failed else f"{len(found)} expectations hold",
+                f"{len(found)} expectations on {frame.height:,} rows",
+                "stops",
+                f"Mend the source of {table_name} and run again." if failed else None,
+            )
+        )
+    return results
+
+
+def _shape(target: Table, frame: pl.DataFrame) -> CheckResult:
+    wanted = polars_schema(target)
+    wrong = [
+        f"{name} is {frame.schema[name]}" if name in frame.columns else f"{name} is missing"
+        for name, dtype in wanted.items()
+        if frame.schema.get(name) != dtype
+    ]
+    wrong += [f"{name} is unknown" for name in frame.columns if name not in wanted]
+    return CheckResult(
+        "columns are those of the registry",
+        target.name,
+        not wrong,
+        "; ".join(wrong[:5]) or f"{len(wanted)} columns",
+        f"{len(wanted)} columns with their types",
+        "stops",
+        "Run `capsheet doctor`: the warehouse is of another version." if wrong else None,
+    )
+
+
+def _rows(target: Table, frame: pl.DataFrame) -> CheckResult:
+    needed = target.name not in MAY_BE_EMPTY
+    passed = frame.height > 0 or not needed
+    remedy = None if passed else f"Name a source of {target.name} in the workspace."
+    expected = "at least 1 row" if needed else "any number of rows"
+    return CheckResult("there are rows", target.name, passed, f"{frame.height:,} rows", expected, "stops", remedy)
+
+
+@cache
+def _context() -> Any:
+    """One ephemeral Great Expectations context a process: nothing on disk, nothing sent, no progress bars."""
+    os.environ["GX_ANALYTICS_ENABLED"] = "false"
+    gx: Any = import_module("great_expectations")
+    types: Any = import_module("great_expectations.data_context.types.base")
+    context = gx.get_context(mode="ephemeral")
+    context.enable_analytics(enable=False)
+    context.variables.progress_bars = types.ProgressBarsConfig(globally=False)
+    return context
+
+
+def _suite(target: Table) -> tuple[list[Expectation], Any]:
+    """The registry's rules that Great Expectations states, and the suite of them; `meta` numbers each."""
+    # As `Any`: the library's own types are incomplete, and checking against them takes mypy through all of it.
+    gx: Any = import_module("great_expectations")
+    gxe: Any = import_module("great_expectations.expectations")
+
+    def stated(place: int, rule: Expectation) -> Any:
+        # Results come back in another order; the place in the suite says which rule each belongs to.
+        meta = {"rule": place}
+        match rule.kind:
+            case "not_null":
+                return gxe.ExpectColumnValuesToNotBeNull(column=rule.column, meta=meta)
+            case "between":
+                return gxe.ExpectColumnValuesToBeBetween(column=rule.column, meta=meta, **rule.arguments)
+            case "finite":
+                bounds = {"min_value": -_LARGEST, "max_value": _LARGEST}
+                return gxe.ExpectColumnValuesToBeBetween(column=rule.column, meta=meta, **bounds)
+            case "in_set":
+                return gxe.ExpectColumnValuesToBeInSet(column=rule.column, meta=meta, **rule.arguments)
+            case _:
+                columns = rule.arguments["column_list"]
+                if len(columns) == 1:
+                    return gxe.ExpectColumnValuesToBeUnique(column=columns[0], meta=meta)
+                return gxe.ExpectCompoundColumnsToBeUnique(column_list=columns, meta=meta)
+
+    rules = [rule for rule in expectations(target) if rule.kind in _PARTS]
+    stating = [stated(place, rule) for place, rule in enumerate(rules)]
+    return rules, gx.ExpectationSuite(name=target.name, expectations=stating)
+
+
+def _run_suite(target: Table, frame: pl.DataFrame) -> list[tuple[Expectation, Any]]:
+    context = _context()
+    rules, suite = _suite(target)
+    source = context.data_sources.add_or_update_pandas(target.name)
+    batch = source.add_dataframe_asset(target.name).add_batch_definition_whole_dataframe(target.name)
+    # pandas cannot tell NaN from NULL; as an infinity, NaN fails the finite rule instead of passing as absent.
+    floats = pl.selectors.float().fill_nan(float("inf"))
+    data = frame.with_columns(floats).to_pandas()
+    outcome = batch.get_batch({"dataframe": data}).validate(suite, result_format="BASIC")
+    by_place = {result.expectation_config.meta["rule"]: result for result in outcome.results}
+    return [(rule, by_place[place]) for place, rule in enumerate(rules)]
+
+
+def _told(rule: Expectation, outcome: Any) -> str:
+    result = outcome.result or {}
+    examples = ", ".join(str(value)[:40] for value in result.get("partial_unexpected_list", [])[:3])
+    count = result.get("unexpected_count")
+    return f"{rule.column}: {count if count is not None else 'some'} rows" + (f" ({examples})" if examples else "")
+
+
+def render_data_docs(tables: Sequence[str], folder: Path) -> Path:
+    """The suites of tables as Great Expectations data docs (HTML, offline) in a folder; returns its index page."""
+    context = _context()
+    for name in tables:
+        context.suites.add_or_update(_suite(table(name))[1])
+    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder.resolve())}
+    site = {
+        "class_name": "SiteBuilder",
+        "store_backend": store,
+        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
+    }
+    if "local" in context.get_site_names():
+        context.update_data_docs_site(site_name="local", site_config=site)
+    else:
+        context.add_data_docs_site(site_name="local", site_config=site)
+    context.build_data_docs(site_names=["local"])
+    return folder / "index.html"
+
+
+def validate_requests(
+    con: duckdb.DuckDBPyConnection, sources: Sequence[str], max_rejected_share: float = 0.05
+) -> list[CheckResult]:
+    """Each trace in `request`: counted, in range, in time; by SQL aggregates, so that its size does not matter."""
+    query = (resources.files("sql") / "checks" / "trace_facts.sql").read_text(encoding="utf-8")
+    results = []
+    for source in sources:
+        facts = con.execute(query, {"source": source, "failed": FAILED_REQUEST}).pl().row(0, named=True)
+        results += _trace(source, facts, max_rejected_share)
+    return results
+
+
+def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> list[CheckResult]:
+    kept, broken, failed, read = facts["kept"], facts["broken"], facts["failed"], facts["rows_read"]
+    results: list[CheckResult] = []
+
+    def check(
+        name: str,
+        passed: bool,
+        observed: str,
+        expected: str,
+        severity: Literal["stops", "warns", "informs"],
+        remedy: str,
+    ) -> None:
+        told = None if passed else remedy
+        results.append(CheckResult(f"{name} ({source})", "request", passed, observed, expected, severity, told))
+
+    check("requests were kept", kept > 0, f"{kept:,} requests", "at least 1", "stops", "Name a trace with usable rows.")
+    accounted = kept + broken + failed == read
+    observed = f"{read:,} read, {kept:,} kept, {broken + failed:,} rejected"
+    check("no row is lost", accounted, observed, "read = kept + rejected", "stops", "Ingest the trace again.")
+    share = broken / read if read else 0.0
+    first = f"; first {facts['first_reason']}" if broken else ""
+    observed = f"{broken:,} of {read:,} rows ({share:.2%}){first}"
+    remedy = "See `select * from rejected_row`; mend the trace."
+    check(
+        "broken rows are few",
+        share <= max_rejected_share,
+        observed,
+        f"at most {max_rejected_share:.2%}",
+        "stops",
+        remedy,
+    )
+    check("no row is broken", broken == 0, observed, "0", "warns", remedy)
+    if failed:
+        remedy = "They are not planned for; a plan for all demand needs a demand_factor above 1."
+        check("no request failed", False, f"{failed:,} failed requests", "0", "informs", remedy)
+    if not kept:
+        return results
+    span_h = (facts["last_at"] - facts["first_at"]).total_seconds() / 3600
+    observed = f"{facts['first_at']:%Y-%m-%d %H:%M:%S} to {facts['last_at']:%Y-%m-%d %H:%M:%S} UTC, {span_h:,.1f} h"
+    believable = span_h <= LONGEST_SPAN_DAYS * 24
+    remedy = "A time far from the others is a fault of the trace: remove that row."
+    check("the time span is believable", believable, observed, f"at most {LONGEST_SPAN_DAYS:g} days", "stops", remedy)
+    remedy = "The daily peak may be missing: use a trace of whole days, or raise headroom.traffic_factor."
+    check("the trace covers a day", span_h >= 23.5, observed, "at least 23.5 h", "warns", remedy)
+    back = facts["steps_back"]
+    remedy = "Rows were sorted by arrival; a clock reset would look the same."
+    check("rows were in order of arrival", back == 0, f"{back:,} steps back in time", "0", "informs", remedy)
+    grid = kept >= 20 and facts["times"] * 2 < kept
+    observed = f"{facts['times']:,} distinct times for {kept:,} requests"
+    remedy = (
+        "Replayed as it is, a grid is a train of bursts: set `spread: uniform` on this trace if its clock was coarse."
+    )
+    check("arrivals lie on no grid", not grid, observed, "at least one time for two requests", "warns", remedy)
+    most = table("request").column("isl_tokens").maximum or 0
+    low, high = min(facts["isl_min"], facts["osl_min"]), max(facts["isl_max"], facts["osl_max"])
+    observed = (
+        f"ISL {facts['isl_min']:,} to {facts['isl_max']:,}, OSL {facts['osl_min']:,} to {facts['osl_max']:,} tokens"
+    )
+    remedy = "Check the trace's unit: lengths are tokens."
+    check("lengths are in range", low >= 1 and high <= most, observed, f"1 to {most:,.0f} tokens", "stops", remedy)
+    for name, key in (("input", "isl"), ("output", "osl")):
+        at_max, longest = facts[f"{key}_at_max"], facts[f"{key}_max"]
+        capped = kept >= 100 and at_max / kept >= CAPPED_SHARE and facts[f"{key}_min"] < longest
+        observed = f"{at_max:,} requests ({at_max / kept:.2%}) have the longest, {longest:,} tokens"
+        remedy = f"Longer {name}s were cut off before this trace was written: allow for them in demand."
+        check(f"{name} lengths are not capped", not capped, observed, f"less than {CAPPED_SHARE:.0%}", "warns", remedy)
+    return results
