@@ -13,7 +13,7 @@ from estimator.step_time.coefficients import (
     request_seconds,
 )
 from estimator.step_time.kernel import STEP_FIELDS, STEP_TERMS, WINDOW_INDEX, step_seconds, step_terms
-from estimator.step_time.physics import WeightsLike, step_parameters
+from estimator.step_time.physics import step_parameters
 
 __all__ = [
     "COEFFICIENT_UNITS",
@@ -22,7 +22,6 @@ __all__ = [
     "WINDOW_INDEX",
     "Coefficient",
     "Coefficients",
-    "WeightsLike",
     "coefficients_for",
     "gpu_family",
     "request_seconds",

@@ -22,7 +22,7 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "expert_imbalance_factor": "x",
     "layer_overhead_us": "us",
     "moe_layer_overhead_us": "us",
-    "prefill_layer_overhead_us": "us",
+    "prefill_layer_host_us": "us",
     "collective_us": "us",
     "collective_pcie_us": "us",
     "sequence_overhead_us": "us",

@@ -20,7 +20,7 @@ STEP_FIELDS: tuple[str, ...] = (
     "layer_overhead_s",
     "moe_layer_overhead_s",
     "collective_latency_s",
-    "prefill_overhead_s",
+    "prefill_host_s",
     "sequence_overhead_s_per_sequence",
     "dense_read_s",
     "dense_flops_s_per_token",
@@ -45,7 +45,7 @@ alone; `window_tokens` is infinite without windowed layers. Zeros but for `step_
     _LAYER,
     _MOE_LAYER,
     _COLLECTIVE,
-    _PREFILL,
+    _PREFILL_HOST,
     _SEQUENCE,
     _DENSE_READ,
     _DENSE_FLOPS,
@@ -63,18 +63,17 @@ alone; `window_tokens` is infinite without windowed layers. Zeros but for `step_
     WINDOW_INDEX,
 ) = range(len(STEP_FIELDS))
 
-STEP_TERMS: tuple[str, ...] = (
-    "fixed",
-    "collective latency",
-    "prefill step",
-    "sequences",
-    "dense weights and FLOPs",
-    "head",
-    "expert weights and FLOPs",
-    "collective bytes",
-    "KV read",
-    "prefill attention",
-)
+_TERMS: dict[str, tuple[str, ...]] = {
+    "layers and step": ("step_overhead_s", "layer_overhead_s", "moe_layer_overhead_s"),
+    "collectives": ("collective_latency_s", "collective_bytes_s_per_token"),
+    "sequences": ("sequence_overhead_s_per_sequence",),
+    "dense weights and FLOPs": ("dense_read_s", "dense_flops_s_per_token"),
+    "output head": ("head_read_s", "head_flops_s_per_sequence"),
+    "expert weights and FLOPs": ("expert_read_s", "expert_unused_share", "expert_flops_s_per_token"),
+    "KV read": ("kv_full_s_per_token", "kv_window_s_per_token", "state_s_per_sequence"),
+    "prefill attention": ("attention_full_s_per_pair", "attention_window_s_per_pair"),
+}
+STEP_TERMS: tuple[str, ...] = (*_TERMS, "prefill launch")
 """What `step_terms` splits a step into, in order."""
 
 
@@ -90,7 +89,7 @@ def _smooth_max(first: float, second: float) -> float:
 
 
 @njit(cache=True)
-def step_seconds(  # noqa: PLR0917 - numba calls by position
+def step_seconds(
     p: NDArray[np.float64],
     tokens: float,
     sequences: float,
@@ -117,13 +116,15 @@ def step_seconds(  # noqa: PLR0917 - numba calls by position
     seconds += p[_COLLECTIVE_BYTES] * tokens
     seconds += p[_KV_FULL] * kv_tokens_full + p[_KV_WINDOW] * kv_tokens_window
     if prefill_tokens > 0.0:
-        seconds += p[_PREFILL] + p[_ATTENTION_FULL] * attention_pairs
+        seconds += p[_ATTENTION_FULL] * attention_pairs
         if p[_ATTENTION_WINDOW] > 0.0:
             seconds += p[_ATTENTION_WINDOW] * min(attention_pairs, prefill_tokens * p[WINDOW_INDEX])
+        # A step with prefill is launched kernel by kernel; the host runs beside the device and the longer counts.
+        seconds = _smooth_max(seconds, p[_PREFILL_HOST])
     return seconds
 
 
-def step_terms(  # noqa: PLR0917 - as step_seconds
+def step_terms(
     p: NDArray[np.float64],
     tokens: float,
     sequences: float,
@@ -132,28 +133,17 @@ def step_terms(  # noqa: PLR0917 - as step_seconds
     attention_pairs: float,
     prefill_tokens: float,
 ) -> dict[str, float]:
-    """The same step in seconds per term of STEP_TERMS; they sum to `step_seconds`. To explain a step, not to replay."""
+    """The same step in seconds per term of STEP_TERMS; they sum to `step_seconds`.
 
-    def alone(**kept: float) -> float:
+    To explain a step, not to replay one. "prefill launch" is what the host adds where it outlasts the device.
+    """
+
+    batch = (tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens)
+    terms: dict[str, float] = {}
+    for term, fields in _TERMS.items():
         part = np.zeros(len(STEP_FIELDS))
-        part[WINDOW_INDEX] = p[WINDOW_INDEX]
-        for name in kept:
-            part[STEP_FIELDS.index(name)] = p[STEP_FIELDS.index(name)]
-        seconds: float = step_seconds(
-            part, tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens
-        )
-        return seconds
-
-    groups: tuple[tuple[str, ...], ...] = (
-        ("step_overhead_s", "layer_overhead_s", "moe_layer_overhead_s"),
-        ("collective_latency_s",),
-        ("prefill_overhead_s",),
-        ("sequence_overhead_s_per_sequence",),
-        ("dense_read_s", "dense_flops_s_per_token"),
-        ("head_read_s", "head_flops_s_per_sequence"),
-        ("expert_read_s", "expert_unused_share", "expert_flops_s_per_token"),
-        ("collective_bytes_s_per_token",),
-        ("kv_full_s_per_token", "kv_window_s_per_token", "state_s_per_sequence"),
-        ("attention_full_s_per_pair", "attention_window_s_per_pair"),
-    )
-    return {term: alone(**dict.fromkeys(group, 1.0)) for term, group in zip(STEP_TERMS, groups, strict=True)}
+        for index in (WINDOW_INDEX, *(STEP_FIELDS.index(field) for field in fields)):
+            part[index] = p[index]
+        terms[term] = float(step_seconds(part, *batch))
+    terms["prefill launch"] = float(step_seconds(p, *batch)) - sum(terms.values())
+    return terms

@@ -7,7 +7,7 @@ choice of coefficients (`coefficients`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Protocol
+from dataclasses import dataclass
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,6 +16,7 @@ from estimator.architecture import Architecture, Attention
 from estimator.hardware import GB, Accelerator
 from estimator.step_time.coefficients import check_coefficients
 from estimator.step_time.kernel import STEP_FIELDS
+from estimator.weights import Weights
 
 TERA = 1e12
 ACTIVATION_BYTES = 2.0
@@ -24,30 +25,6 @@ COLLECTIVES_PER_LAYER = 2
 """One all-reduce behind attention, one behind the feed-forward (Megatron-LM, arXiv:1909.08053, section 3)."""
 PCIE_X16_ONE_WAY_GBS = {3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}
 """One direction of a x16 slot by PCIe generation (PCI-SIG line rates less encoding)."""
-
-
-class WeightsLike(Protocol):
-    """What step time needs to know of a model's weights; bytes are of the whole model, before any division."""
-
-    @property
-    def dense_bytes(self) -> float:
-        """Weights every token uses, without the input embedding: attention, dense and shared FFN, norms, LM head."""
-
-    @property
-    def expert_bytes(self) -> float:
-        """Routed experts, all of them."""
-
-    @property
-    def embedding_bytes(self) -> float:
-        """Input embedding: looked up, not streamed; a tied head streams it."""
-
-    @property
-    def dense_compute(self) -> str:
-        """Type the dense GEMMs run in: bf16, fp16, fp8, int8 or fp4."""
-
-    @property
-    def expert_compute(self) -> str:
-        """Type the expert GEMMs run in."""
 
 
 def compute_flops(accelerator: Accelerator, dtype: str) -> float:
@@ -73,31 +50,80 @@ def one_way_link_bytes_per_s(accelerator: Accelerator) -> float:
     return PCIE_X16_ONE_WAY_GBS.get(accelerator.pcie_gen or 4, PCIE_X16_ONE_WAY_GBS[4]) * GB
 
 
-def _kv_read_s_per_token(
-    attention: Attention, accelerator: Accelerator, tp: int, kv_cache_bytes: float, kv_read_factor: float
-) -> float:
-    """One cached token of one layer, read by a decode step.
+@dataclass(frozen=True, slots=True)
+class _Streamed:
+    """Bytes and multiplied parameters of one rank in a step, by the GEMM they belong to."""
 
-    GQA: heads are divided over TP and never below one a rank; MLA's latent is held whole by every rank, and there its
-    heads' FLOPs on each cached byte can outlast the read, so the longer of the two counts.
+    body_bytes: float
+    body_parameters: float
+    head_bytes: float
+    head_parameters: float
+    expert_bytes: float
+    routed_parameters: float
+
+
+def _streamed(architecture: Architecture, weights: Weights, tp: int) -> _Streamed:
+    """What a rank streams: the body without embedding, head and vision tower; the head; all routed experts.
+
+    The input embedding is looked up, not streamed, unless it is the head too. Projections that every rank holds whole
+    (MLA down-projections, indexers) are not divided over TP.
     """
-    if attention.kind == "mla":
-        read = attention.kv_elements_per_token * kv_cache_bytes / (accelerator.memory_bandwidth_gbs * GB)
-        flops = 4 * attention.heads / tp * attention.kv_elements_per_token
-        return kv_read_factor * max(read, flops / compute_flops(accelerator, "bf16"))
+    layers = architecture.layers
+    plain_bytes = weights.embedding_bytes / architecture.embedding_parameters
+    head_bits = weights.scheme.head_bits
+    head_bytes = weights.embedding_bytes
+    if not architecture.tied_embeddings and head_bits != 16:
+        head_bytes = architecture.head_parameters * head_bits / 8 * weights.scale
+    vision_bytes = architecture.vision_parameters * plain_bytes
+    separate_head = 0.0 if architecture.tied_embeddings else head_bytes
+    body_bytes = weights.dense_bytes - weights.embedding_bytes - separate_head - vision_bytes
+    body = sum(x.attention.parameters + x.norm_parameters + x.feed_forward.dense_parameters for x in layers)
+    whole = sum(x.attention.replicated_parameters for x in layers)
+    whole_bytes = whole * weights.scheme.attention_bits / 8 * weights.scale
+    return _Streamed(
+        body_bytes=(body_bytes - whole_bytes) / tp + whole_bytes,
+        body_parameters=(body - whole) / tp + whole,
+        head_bytes=head_bytes / tp,
+        head_parameters=architecture.embedding_parameters / tp,
+        expert_bytes=weights.expert_bytes / tp,
+        routed_parameters=sum(x.feed_forward.experts_per_token * x.feed_forward.expert_parameters for x in layers) / tp,
+    )
+
+
+def _kv_read_s_per_token(attention: Attention, accelerator: Accelerator, tp: int, kv_cache_bytes: float) -> float:
+    """One token of context in one layer, read by a decode step at datasheet bandwidth.
+
+    GQA: heads are divided over TP, never below one a rank. MLA's latent is held whole by every rank, and there its
+    heads' FLOPs on each cached byte can outlast the read, so the longer of the two counts. A sparse-attention indexer's
+    cache is read whole beside it; that it then leaves most of the context unread is not credited.
+    """
     if attention.kv_elements_per_token == 0:
         return 0.0
-    per_rank = attention.kv_elements_per_token * max(1.0, attention.kv_heads / tp) / attention.kv_heads
-    return kv_read_factor * per_rank * kv_cache_bytes / (accelerator.memory_bandwidth_gbs * GB)
+    elements = attention.kv_elements_per_token / attention.compress_ratio
+    bandwidth = accelerator.memory_bandwidth_gbs * GB
+    if attention.kind == "mla":
+        read = (elements * kv_cache_bytes + attention.index_bytes_per_token) / bandwidth
+        flops = 4 * attention.heads / tp * elements
+        return max(read, flops / compute_flops(accelerator, "fp16"))
+    elements *= max(1.0, attention.kv_heads / tp) / attention.kv_heads
+    return (elements * kv_cache_bytes + attention.index_bytes_per_token) / bandwidth
 
 
-def _is_windowed(attention: Attention) -> bool:
-    return attention.window_tokens is not None and attention.kind in ("sliding", "chunked")
+def _pair_flops(attention: Attention) -> float:
+    """FLOPs of a query token against a context token, all heads: 2 head_dim for the score, 2 v_head_dim to gather."""
+    if attention.kind in ("linear", "none"):
+        return 0.0
+    return 2.0 * attention.heads * (attention.head_dim + (attention.v_head_dim or attention.head_dim))
 
 
-def step_parameters(  # noqa: PLR0917 - the order callers read it in
+def _state_bytes(attention: Attention) -> float:
+    """Bytes of a recurrent state, read and written back once a step."""
+    return 2.0 * (2 * attention.state_elements + 2 * attention.state_fp32_elements)
+
+
+def step_parameters(
     architecture: Architecture,
-    weights: WeightsLike,
+    weights: Weights,
     accelerator: Accelerator,
     tp: int,
     coefficients: Mapping[str, float],
@@ -116,57 +142,47 @@ def step_parameters(  # noqa: PLR0917 - the order callers read it in
         raise ValueError(f"tensor parallel {tp} with expert parallel {ep}: both at least 1, and ep must divide tp")
     check_coefficients(coefficients)
     c = coefficients
-    bandwidth = accelerator.memory_bandwidth_gbs * GB * tp
     layers = architecture.layers
     moe = [layer.feed_forward for layer in layers if layer.feed_forward.experts > 0]
-
-    body = sum(x.attention.parameters + x.norm_parameters + x.feed_forward.dense_parameters for x in layers)
-    routed = sum(f.experts_per_token * f.expert_parameters for f in moe)
-    # A tied head streams the embedding's bytes, which dense_bytes leaves out; a separate head is in it and as large.
-    head_bytes = weights.embedding_bytes
-    body_bytes = weights.dense_bytes - (0.0 if architecture.tied_embeddings else head_bytes)
+    bandwidth = accelerator.memory_bandwidth_gbs * GB
+    rank = _streamed(architecture, weights, tp)
 
     p = dict.fromkeys(STEP_FIELDS, 0.0)
     p["step_overhead_s"] = c["step_overhead_us"] * 1e-6
     p["layer_overhead_s"] = len(layers) * c["layer_overhead_us"] * 1e-6
     p["moe_layer_overhead_s"] = len(moe) * c["moe_layer_overhead_us"] * 1e-6
-    p["prefill_overhead_s"] = len(layers) * c["prefill_layer_overhead_us"] * 1e-6
+    p["prefill_host_s"] = len(layers) * c["prefill_layer_host_us"] * 1e-6
     p["sequence_overhead_s_per_sequence"] = c["sequence_overhead_us"] * 1e-6
-    dense_flops = compute_flops(accelerator, weights.dense_compute) * tp
-    p["dense_read_s"] = c["dense_read_factor"] * body_bytes / bandwidth
-    p["dense_flops_s_per_token"] = c["dense_flops_factor"] * 2 * body / dense_flops
-    p["head_read_s"] = c["dense_read_factor"] * head_bytes / bandwidth
-    p["head_flops_s_per_sequence"] = (
-        c["dense_flops_factor"] * 2 * architecture.embedding_parameters / (compute_flops(accelerator, "bf16") * tp)
-    )
+
+    flops_16 = compute_flops(accelerator, "fp16")
+    dense_s = c["dense_flops_factor"] * 2 / compute_flops(accelerator, weights.dense_compute)
+    p["dense_read_s"] = c["dense_read_factor"] * rank.body_bytes / bandwidth
+    p["dense_flops_s_per_token"] = dense_s * rank.body_parameters
+    p["head_read_s"] = c["dense_read_factor"] * rank.head_bytes / bandwidth
+    p["head_flops_s_per_sequence"] = c["dense_flops_factor"] * 2 * rank.head_parameters / flops_16
     if moe:
         imbalance = c["expert_imbalance_factor"] if ep > 1 else 1.0
-        expert_flops = compute_flops(accelerator, weights.expert_compute) * tp
-        p["expert_read_s"] = c["expert_read_factor"] * weights.expert_bytes / bandwidth
+        expert_s = c["expert_flops_factor"] * imbalance * 2 / compute_flops(accelerator, weights.expert_compute)
+        p["expert_read_s"] = c["expert_read_factor"] * rank.expert_bytes / bandwidth
         p["expert_unused_share"] = float(np.mean([1 - f.experts_per_token / f.experts for f in moe]))
-        p["expert_flops_s_per_token"] = c["expert_flops_factor"] * imbalance * 2 * routed / expert_flops
+        p["expert_flops_s_per_token"] = expert_s * rank.routed_parameters
     if tp > 1:
-        latency = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
+        latency_us = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
         collectives = COLLECTIVES_PER_LAYER * len(layers)
-        exchanged = architecture.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
-        p["collective_latency_s"] = collectives * latency * 1e-6
-        p["collective_bytes_s_per_token"] = (
-            c["collective_bytes_factor"] * collectives * exchanged / one_way_link_bytes_per_s(accelerator)
-        )
+        sent = collectives * architecture.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
+        p["collective_latency_s"] = collectives * latency_us * 1e-6
+        p["collective_bytes_s_per_token"] = c["collective_bytes_factor"] * sent / one_way_link_bytes_per_s(accelerator)
 
-    window = np.inf
-    attention_s = c["attention_flops_factor"] / (compute_flops(accelerator, "bf16") * tp)
+    windows = []
     for attention in (layer.attention for layer in layers):
-        windowed = _is_windowed(attention)
-        read_s = _kv_read_s_per_token(attention, accelerator, tp, kv_cache_bytes, c["kv_read_factor"])
-        pair_s = attention_s * 2 * attention.heads * (attention.head_dim + (attention.v_head_dim or attention.head_dim))
-        if attention.kv_elements_per_token == 0:
-            pair_s = 0.0
-        p["kv_window_s_per_token" if windowed else "kv_full_s_per_token"] += read_s
-        p["attention_window_s_per_pair" if windowed else "attention_full_s_per_pair"] += pair_s
-        # A recurrent state is read and written back once a step.
-        p["state_s_per_sequence"] += c["kv_read_factor"] * 2 * attention.state_elements * kv_cache_bytes / bandwidth
-        if windowed and attention.window_tokens is not None:
-            window = attention.window_tokens if np.isinf(window) else max(window, attention.window_tokens)
-    p["window_tokens"] = window
+        kind = "full"
+        if attention.window_tokens is not None and attention.kind in ("sliding", "chunked"):
+            kind = "window"
+            windows.append(float(attention.window_tokens))
+        read_s = c["kv_read_factor"] * _kv_read_s_per_token(attention, accelerator, tp, kv_cache_bytes)
+        p[f"kv_{kind}_s_per_token"] += read_s
+        p[f"attention_{kind}_s_per_pair"] += c["attention_flops_factor"] * _pair_flops(attention) / (flops_16 * tp)
+        p["state_s_per_sequence"] += c["kv_read_factor"] * _state_bytes(attention) / (bandwidth * tp)
+    # Windows of several sizes in one model are taken as the widest: an upper bound on what is read.
+    p["window_tokens"] = max(windows, default=np.inf)
     return np.array([p[name] for name in STEP_FIELDS], dtype=np.float64)
