@@ -48,8 +48,12 @@ def read_catalog(name: str, path: Path | None = None) -> pl.DataFrame:
         raw = pl.read_csv(file, infer_schema=False, null_values=[""], glob=False)
         if raw.is_empty():
             raise CatalogError(f"{file}: no rows under the header")
+        if "unit" in raw.columns:  # an empty cell there is a figure that has none, such as a ratio
+            raw = raw.with_columns(pl.col("unit").fill_null(""))
         kept, rejected = violations(table(CATALOG[name]), raw.with_row_index("line", offset=2))
-    except (OSError, pl.exceptions.PolarsError, ContractError) as error:
+    except OSError as error:
+        raise CatalogError(f"{file} cannot be read ({type(error).__name__}); install capsheet again") from error
+    except (pl.exceptions.PolarsError, ContractError) as error:
         raise CatalogError(f"{file}: {str(error).splitlines()[0]}") from error
     if rejected.height:
         line, reason = rejected.row(0)
