@@ -135,7 +135,7 @@ def _fresh(name: str, taken: set[str]) -> str:
 def _fleets(page: Page, frames: PlanFrames, decisions: list[Decision], drivers: Drivers) -> None:
     page.section(
         "Fleet",
-        "Replica counts come from the replay. Changing one here re-prices the fleet; only a new plan says whether it still meets the SLO.",
+        "Replica counts come from the replay. A change here is priced; whether the SLO still holds, a new plan says.",
     )
     rows: list[list[Value]] = []
     keys: list[tuple[str, str]] = []
@@ -176,7 +176,8 @@ def _fleet_rows(frames: PlanFrames, decision: Decision) -> Iterable[tuple[str, l
         yield (
             "output",
             [service, "Output tokens an hour, mean demand", Input(mtokens, live=True), "million tokens/h", "inferred",
-             "plan_candidate: usd_per_hour / usd_per_million_output_tokens", "cost per million output tokens = cost an hour / this"],
+             "plan_candidate: usd_per_hour / usd_per_million_output_tokens",
+             "cost per million output tokens = cost an hour / this"],
         )  # fmt: skip
 
 

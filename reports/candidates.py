@@ -49,7 +49,7 @@ def write(workbook: Workbook, decisions: list[Decision], drivers: Drivers, cost:
             )  # fmt: skip
     page.section(
         "Ranking",
-        "Goodput: largest rate that keeps the SLO. K: requests that fit in the KV cache. L: requests at once inside the TPOT target.",
+        "Goodput: largest rate inside the SLO. K: requests that fit the KV cache. L: requests at once inside TPOT.",
     )
     if not ranking:
         page.note("No configuration was considered.")

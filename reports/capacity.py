@@ -139,8 +139,9 @@ def _buckets(page: Page, frames: PlanFrames, decisions: list[Decision]) -> None:
         Column("Replayed", runs_on=True),
     )
     rows: list[list[Value]] = [
-        [r["service"], r["candidate_id"], r["bucket"], r["requests"], r["attainment"], r["ttft_p50_ms"], r["ttft_p99_ms"],
-         r["tpot_p50_ms"], r["tpot_p99_ms"], r["e2e_p50_ms"], r["e2e_p99_ms"], r["label"], SCENARIO_WORDS[r["scenario"]]]
+        [r["service"], r["candidate_id"], r["bucket"], r["requests"], r["attainment"], r["ttft_p50_ms"],
+         r["ttft_p99_ms"], r["tpot_p50_ms"], r["tpot_p99_ms"], r["e2e_p50_ms"], r["e2e_p99_ms"], r["label"],
+         SCENARIO_WORDS[r["scenario"]]]
         for d in decisions
         for r in rows_of(frames.bucket_results, service=d.service)
     ]  # fmt: skip

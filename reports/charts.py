@@ -9,12 +9,14 @@ from collections.abc import Sequence
 
 from openpyxl.chart import BarChart, LineChart, Reference, Series
 from openpyxl.chart._chart import ChartBase
+from openpyxl.chart.axis import ChartLines
 from openpyxl.chart.data_source import StrRef
 from openpyxl.chart.series import SeriesLabel
 from openpyxl.chart.shapes import GraphicalProperties
-from openpyxl.chart.text import RichText
+from openpyxl.chart.text import RichText, Text
+from openpyxl.chart.title import Title
 from openpyxl.drawing.line import LineProperties
-from openpyxl.drawing.text import CharacterProperties, Paragraph, ParagraphProperties
+from openpyxl.drawing.text import CharacterProperties, Paragraph, ParagraphProperties, RegularTextRun
 from openpyxl.utils import get_column_letter
 from openpyxl.worksheet.worksheet import Worksheet
 
@@ -27,21 +29,19 @@ def _small() -> RichText:
     return RichText(p=[Paragraph(pPr=ParagraphProperties(defRPr=look), endParaRPr=look)])
 
 
+def _title(words: str, look: CharacterProperties) -> Title:
+    paragraph = Paragraph(pPr=ParagraphProperties(defRPr=look), r=[RegularTextRun(rPr=look, t=words)])
+    return Title(tx=Text(rich=RichText(p=[paragraph])), overlay=False)
+
+
 def _finish(chart: BarChart | LineChart, title: str, x_title: str, y_title: str, fmt: str) -> None:
-    chart.title = cell_text(title)[:120]
-    chart.title.tx.rich.p[0].pPr = ParagraphProperties(
-        defRPr=CharacterProperties(sz=1100, b=True, solidFill=styles.INK)
-    )
-    chart.title.tx.rich.p[0].r[0].rPr = CharacterProperties(sz=1100, b=True, solidFill=styles.INK)
-    chart.title.overlay = False
+    chart.title = _title(cell_text(title)[:120], CharacterProperties(sz=1100, b=True, solidFill=styles.INK))
     for axis, words in ((chart.x_axis, x_title), (chart.y_axis, y_title)):
         axis.delete = False
         axis.txPr = _small()
         if words:
-            axis.title = words
-            axis.title.tx.rich.p[0].r[0].rPr = CharacterProperties(sz=900, b=False, solidFill=styles.MUTED)
-            axis.title.overlay = False
-    chart.y_axis.majorGridlines.spPr = GraphicalProperties(ln=LineProperties(solidFill="E3E6EB"))
+            axis.title = _title(words, CharacterProperties(sz=900, b=False, solidFill=styles.MUTED))
+    chart.y_axis.majorGridlines = ChartLines(spPr=GraphicalProperties(ln=LineProperties(solidFill="E3E6EB")))
     chart.y_axis.number_format = fmt
     chart.y_axis.scaling.min = 0
     if chart.legend is not None:
@@ -61,7 +61,8 @@ def line(sheet: Worksheet, title: str, y_title: str, columns: Sequence[int], row
     if len(columns) == 2:
         chart.legend = None
     _finish(chart, title, "", y_title, "0.0")
-    chart.x_axis.tickLblSkip = chart.x_axis.tickMarkSkip = max(1, (rows[1] - rows[0]) // 12)
+    every = max(1, (rows[1] - rows[0]) // 12)
+    chart.x_axis.tickLblSkip = chart.x_axis.tickMarkSkip = every  # type: ignore[attr-defined]
     return chart
 
 
@@ -96,6 +97,7 @@ def stack(
     _paint(chart)
     _finish(chart, title, "", x_title, "0")
     chart.x_axis.scaling.orientation = "maxMin"
+    chart.y_axis.crosses = "max"
     return chart
 
 

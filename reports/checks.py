@@ -1,4 +1,4 @@
-"""Sheet Checks: does the workbook agree with the warehouse, what was checked, what was rejected, where numbers came from.
+"""Sheet Checks: does the workbook agree with the warehouse, what was checked and rejected, where numbers came from.
 
 The one master check of the workbook stands here; every other sheet shows it.
 """
@@ -21,7 +21,7 @@ from reports.page import Column, FromRow, Input, Page, Value
 ALL_PASSED = "All checks passed"
 _DIFFERS = "Figures differ from the published plan: an input was edited here, or see Checks"
 _FAILED = "A check failed: see Checks"
-_WARNED = "Passed, with warnings: see Checks"
+WARNED = "Passed, with warnings: see Checks"
 
 MONEY_TOLERANCE_USD = 0.005
 COUNT_TOLERANCE = 0.5
@@ -44,14 +44,19 @@ _CHECKS = (
     Column("What to do"),
 )  # fmt: skip
 _NUMBERS = (
-    Column("Figure"), Column("Value", styles.PLAIN), Column("Formula"), Column("Source"), Column("Label"), Column("Unit"),
-    Column("Inputs"),
+    Column("Figure"), Column("Value", styles.PLAIN), Column("Formula"), Column("Source"), Column("Label"),
+    Column("Unit"), Column("Inputs"),
 )  # fmt: skip
 
 
 def write(
-    workbook: Workbook, frames: PlanFrames, decisions: list[Decision], cost: CostBlock, accounts: list[Account], subtitle: str
-) -> tuple[Page, Live]:  # fmt: skip
+    workbook: Workbook,
+    frames: PlanFrames,
+    decisions: list[Decision],
+    cost: CostBlock,
+    accounts: list[Account],
+    subtitle: str,
+) -> tuple[Page, Live]:
     """The sheet, and the cell of the master check."""
     page = Page(workbook, "Checks", (38, 24, 30, 30, 13, 13, 60))
     page.head("Checks: can this be trusted", subtitle)
@@ -159,9 +164,9 @@ def _rejected(page: Page, frames: PlanFrames) -> None:
     first_rows = rows_of(frames.rejected_rows)
     if first_rows:
         page.note("The first of them, as they stood:")
-        columns = (Column("Source file"), Column("Line", styles.COUNT), Column("Reason"), Column("Row", runs_on=True))
-        shown = [[r["source_file"], r["line"], r["reason"], _one_line(r["raw"])] for r in first_rows]
-        page.table("t_rejected_rows", columns, shown)
+        as_read = (Column("Source file"), Column("Line", styles.COUNT), Column("Reason"), Column("Row", runs_on=True))
+        shown: list[list[Value]] = [[r["source_file"], r["line"], r["reason"], _one_line(r["raw"])] for r in first_rows]
+        page.table("t_rejected_rows", as_read, shown)
         page.gap()
 
 
@@ -188,8 +193,8 @@ def _fingerprints(page: Page, frames: PlanFrames) -> None:
             "version",
             str(plan["calibration_version"]) if plan["calibration_version"] else "none in force",
         ],
-        *([name, "input", value] for name, value in _inputs(plan["inputs_json"])),
     ]
+    rows += [[name, "input", value] for name, value in _inputs(plan["inputs_json"])]
     page.table("t_fingerprints", (Column("What"), Column("Kind"), Column("Fingerprint", runs_on=True)), rows)
     page.gap()
 
@@ -262,7 +267,7 @@ def _master(page: Page, row: int, statuses: list[list[Live]]) -> Live:
             counts.append(cell)
     page.put(row + 3, 1, "The workbook as a whole", "plan total text")
     differing, failed, warned = counts
-    verdict = worst_of(((failed, _FAILED), (differing, _DIFFERS), (warned, _WARNED)), ALL_PASSED)
+    verdict = worst_of(((failed, _FAILED), (differing, _DIFFERS), (warned, WARNED)), ALL_PASSED)
     master = page.put(row + 3, 2, verdict, "plan status")
     if master is None:
         raise AssertionError("a formula cell always has a reference")

@@ -27,7 +27,7 @@ _COLUMNS = (
     Column("USD/h", styles.MONEY),
     Column("USD/month", styles.MONEY_WHOLE),
     Column("Label"),
-    Column("Basis"),
+    Column("Basis", runs_on=True),
 )
 _GPUS_AT, _HOURLY_AT, _MONTHLY_AT = 7, 9, 10
 
@@ -105,7 +105,11 @@ def write(page: Page, frames: PlanFrames, decisions: list[Decision], drivers: Dr
     }
     page.row += 1
     block.gpus, block.usd_per_hour, block.usd_per_month = sums["GPUs"], sums["USD/h"], sums["USD/month"]
-    for name, cell in (("total_gpus", sums["GPUs"]), ("total_usd_per_hour", sums["USD/h"]), ("total_usd_per_month", sums["USD/month"])):  # fmt: skip
+    for name, cell in (
+        ("total_gpus", block.gpus),
+        ("total_usd_per_hour", block.usd_per_hour),
+        ("total_usd_per_month", block.usd_per_month),
+    ):
         if cell is not None:
             page.name_cell(name, cell)
     for service in dict.fromkeys(owner for owner, _ in owners):

@@ -33,9 +33,9 @@ def product(*factors: Live) -> Live:
     return Live("*".join(f.formula for f in factors), math.prod(f.number for f in factors))
 
 
-def difference(left: Live, right: Live) -> Live:
-    """left - right."""
-    return Live(f"{left.formula}-{right.formula}", left.number - right.number)
+def difference(left: Live, *rights: Live) -> Live:
+    """left - right - …"""
+    return Live("-".join((left.formula, *(r.formula for r in rights))), left.number - sum(r.number for r in rights))
 
 
 def quotient(left: Live, right: Live) -> Live:
@@ -46,10 +46,8 @@ def quotient(left: Live, right: Live) -> Live:
 
 def stepped(now: Live, before: Live, cost_before: Live, cost_now: Live) -> Live:
     """What the change in quantity costs at the former unit cost; all of the cost now where there was no quantity."""
-    if before.number:
-        value = (now.number - before.number) * cost_before.number / before.number
-    else:
-        value = cost_now.number
+    moved = now.number - before.number
+    value = moved * cost_before.number / before.number if before.number else cost_now.number
     change = f"({now.formula}-{before.formula})*{cost_before.formula}/{before.formula}"
     return Live(f"IF({before.formula}=0,{cost_now.formula},{change})", value)
 

@@ -16,6 +16,8 @@ from openpyxl.cell.cell import Cell, MergedCell
 from openpyxl.chart._chart import ChartBase
 from openpyxl.utils import get_column_letter
 from openpyxl.workbook.defined_name import DefinedName
+from openpyxl.worksheet.pagebreak import Break
+from openpyxl.worksheet.properties import PageSetupProperties
 from openpyxl.worksheet.table import Table, TableStyleInfo
 
 from reports import styles
@@ -77,8 +79,9 @@ class Page:
         """Write a value; text never becomes a formula. Returns the reference, or None for an empty cell."""
         cell = self.sheet.cell(row, column)
         if isinstance(value, Input):
-            style = style or ("plan driver" if value.live else "plan input")
+            blue = "plan driver" if value.live else "plan input"
             value = value.value
+            style = style or ("plan input text" if isinstance(value, str) else blue)
         if isinstance(value, float) and not math.isfinite(value):
             value = None if math.isnan(value) else "infinite"
         if isinstance(value, Live):
@@ -105,6 +108,7 @@ class Page:
         if not style or style in ("plan total", "plan key figure"):
             linked = {"": "plan link", "plan total": "plan total link", "plan key figure": "plan key link"}
             style = linked[style] if abroad else style or "plan formula"
+            style = "plan word" if isinstance(live.value, str) else style
         cell.style = style
         if fmt and fmt != styles.TEXT:
             cell.number_format = fmt
@@ -119,7 +123,7 @@ class Page:
         cell.value = safe
         cell.data_type = "s"
         if looks_like_formula(safe):
-            cell.quotePrefix = True  # type: ignore[assignment,union-attr]
+            cell.quotePrefix = True
 
     def head(self, title: str, subtitle: str) -> None:
         """Title and what the sheet belongs to; row 3 is kept for the master check."""
@@ -129,10 +133,10 @@ class Page:
         self.row = 5
         self.sheet.freeze_panes = "A4"
 
-    def master_check(self, check: Live, good: str) -> None:
+    def master_check(self, check: Live, good: str, warned: str) -> None:
         """The workbook's one check, in the frozen rows of every sheet."""
         self.put(3, 1, check, "plan status")
-        for rule in styles.master_rules(good):
+        for rule in styles.master_rules(good, warned):
             self.sheet.conditional_formatting.add("A3", rule)
 
     def section(self, title: str, note: str = "") -> None:
@@ -149,6 +153,10 @@ class Page:
         """A remark that runs over the empty cells to its right."""
         self.put(self.row, 1, text, "plan note")
         self.row += 1
+
+    def new_page(self) -> None:
+        """Begin a printed page here, so that a block stays whole."""
+        self.sheet.row_breaks.append(Break(id=self.row - 1))
 
     def gap(self, rows: int = 1) -> None:
         """Leave rows free."""
@@ -175,8 +183,10 @@ class Page:
         for offset, column in enumerate(columns):
             style = "plan header number" if column.numeric else "plan header"
             self.put(self.row, first + offset, column.header, style)
+            if column.runs_on:
+                self._run_on(first + offset + 1, style)
             lines = max(lines, self.lines(column.header, first + offset, bold=True))
-        self.sheet.row_dimensions[self.row].height = 14.0 * lines + 6
+        self.sheet.row_dimensions[self.row].height = 13.5 * lines + 6
         self.row += 1
 
     def _table_row(self, columns: Sequence[Column], row: Sequence[Value | FromRow], first: int) -> dict[str, Live]:
@@ -187,19 +197,25 @@ class Page:
             ref = self.put(self.row, first + offset, value, "plan line" if column.runs_on else "", column.format)
             if ref is not None:
                 cells[column.header] = ref
-            if isinstance(value, str) and not column.runs_on:
+            if column.runs_on:
+                self._run_on(first + offset + 1, "plan line")
+            elif isinstance(value, str):
                 lines = max(lines, self.lines(value, first + offset))
-        self.sheet.row_dimensions[self.row].height = min(14.0 * lines + 3, 400)
+        self.sheet.row_dimensions[self.row].height = min(13.5 * lines + 3, 400)
         self.row += 1
         return cells
 
+    def _run_on(self, column: int, style: str) -> None:
+        """Draw the row on to the edge of the page, under text that runs over."""
+        for empty in range(column, len(self.widths) + 1):
+            self.sheet.cell(self.row, empty).style = style
+
     def lines(self, text: str, column: int, bold: bool = False) -> int:
         """Lines a wrapped text takes; words that do not fit a line end it early, hence the allowance."""
-        width = max(4.0, self.widths[column - 1] * (0.88 if bold else 0.95))
-        count = 0
+        width = max(4.0, (self.widths[column - 1] - 1.3) * (1.05 if bold else 1.2))
+        count, used = 0, 0.0
         for paragraph in text.split("\n"):
-            used = 0.0
-            count += 1
+            count, used = count + 1, 0.0
             for word in paragraph.split(" "):
                 if used and used + 1 + len(word) > width:
                     count, used = count + 1, 0.0
@@ -236,13 +252,13 @@ class Page:
         sheet.page_setup.orientation = "landscape"
         sheet.page_setup.paperSize = 9
         sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
-        sheet.sheet_properties.pageSetUpPr.fitToPage = True  # type: ignore[union-attr]
+        sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
         sheet.print_title_rows = "1:3"
         columns = last_column or len(self.widths)
         sheet.print_area = f"A1:{get_column_letter(columns)}{max(self.row, 4)}"
         margins = sheet.page_margins
         margins.left = margins.right = 0.4
-        margins.top, margins.bottom = 0.6, 0.6
+        margins.top, margins.bottom, margins.header, margins.footer = 0.75, 0.6, 0.3, 0.3
         sheet.oddHeader.left.text, sheet.oddHeader.right.text = header_text(left), header_text(self.title)
         sheet.oddFooter.left.text, sheet.oddFooter.right.text = header_text(right), "Page &P of &N"
         for part in (sheet.oddHeader.left, sheet.oddHeader.right, sheet.oddFooter.left, sheet.oddFooter.right):

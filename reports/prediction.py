@@ -76,8 +76,8 @@ def _sorted(frames: PlanFrames) -> list[Row]:
     services = {name: i for i, name in enumerate(frames.services)}
     return sorted(
         rows_of(frames.errors),
-        key=lambda r: (services.get(r["service"], len(services)), order.index(r["metric"]), r["saturated"], r["predicted_ms"] or 0.0,
-                       r["observation_id"]),
+        key=lambda r: (services.get(r["service"], len(services)), order.index(r["metric"]), r["saturated"],
+                       r["predicted_ms"] or 0.0, r["observation_id"]),
     )  # fmt: skip
 
 
@@ -88,9 +88,8 @@ def write(workbook: Workbook, frames: PlanFrames, subtitle: str) -> Page:
     errors = _sorted(frames)
     page.section("Accuracy so far", "Error: predicted / observed − 1, over observations that are not saturated.")
     if not errors:
-        page.note(
-            "No observations yet: name a benchmark or metrics source under observations in capsheet.yaml, then run capsheet recalibrate."
-        )
+        page.note("No observations yet. Name a benchmark or metrics source under observations in capsheet.yaml,")
+        page.note("then run capsheet recalibrate: predicted and observed will stand here side by side.")
     else:
         page.table("t_accuracy", _ACCURACY, [_accuracy_row(a) for a in accuracy(frames)])
         page.gap()
@@ -124,13 +123,14 @@ def _errors(page: Page, errors: list[Row]) -> None:
     top = page.row
     rows: list[list[Value]] = [
         [r["service"], METRIC_WORDS[r["metric"]], r["bucket"], r["predicted_ms"], r["observed_ms"], r["error_ms"],
-         r["error_ratio"], r["utilisation"], NOT_FITTED if r["saturated"] else "fitted", r["label"],
+         r["error_ratio"], r["utilisation"], NOT_FITTED if r["saturated"] else "compared", r["label"],
          r["observation_id"], r["note"]]
         for r in errors
     ]  # fmt: skip
     page.table("t_prediction_error", _ERRORS, rows)
     page.muted_rows(top + 1, page.row - 1, 9, NOT_FITTED, len(_ERRORS))
     page.gap()
+    page.new_page()
     start = 0
     while start < len(errors):
         key = (errors[start]["service"], errors[start]["metric"], errors[start]["saturated"])
@@ -140,7 +140,7 @@ def _errors(page: Page, errors: list[Row]) -> None:
         if not key[2] and end - start > 1:
             title = f"{key[0]}: {METRIC_WORDS[key[1]]}, ms (saturated rows left out)"
             chart = charts.paired(page.sheet, title, (3, 4, 5), top, (top + 1 + start, top + end))
-            page.chart(chart, 26, 7.5)
+            page.chart(chart, 26, 7.0)
         start = end
 
 
@@ -150,6 +150,6 @@ def _seen_row(r: Row) -> list[Value]:
     )
     return [
         r["observation_id"], r["arrival"], configuration, r["requested_rps"], r["achieved_rps"], r["served_rps"],
-        r["isl_mean_tokens"], r["osl_mean_tokens"], NOT_FITTED if r["saturated"] else "fitted", r["label"],
+        r["isl_mean_tokens"], r["osl_mean_tokens"], NOT_FITTED if r["saturated"] else "compared", r["label"],
         r["source_file"], r["source"],
     ]  # fmt: skip

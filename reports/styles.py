@@ -6,7 +6,7 @@ Colours follow FAST: blue inputs, black formulas, green links to another sheet. 
 from __future__ import annotations
 
 from openpyxl import Workbook
-from openpyxl.formatting.rule import CellIsRule, FormulaRule, Rule
+from openpyxl.formatting.rule import CellIsRule, ColorScaleRule, FormulaRule, Rule
 from openpyxl.styles import Alignment, Border, Font, NamedStyle, PatternFill, Side
 
 FONT = "Calibri"
@@ -26,14 +26,14 @@ GOOD_WORDS, WARN_WORDS, BAD_WORDS = ("ok", "passed", "meets"), ("warning",), ("F
 def _style(
     name: str, *, size: float = 10, bold: bool = False, color: str = INK, fill: str = "", top: Side | None = None,
     bottom: Side | None = None, wrap: bool = False, horizontal: str | None = None, italic: bool = False,
-    vertical: str = "top",
+    vertical: str = "center", indent: int = 0,
 ) -> NamedStyle:  # fmt: skip
     style = NamedStyle(name=name)
     style.font = Font(name=FONT, size=size, bold=bold, italic=italic, color=color)
     if fill:
         style.fill = PatternFill("solid", fgColor=fill)
     style.border = Border(top=top, bottom=bottom)
-    style.alignment = Alignment(wrap_text=wrap, horizontal=horizontal, vertical=vertical)  # type: ignore[arg-type]
+    style.alignment = Alignment(wrap_text=wrap, horizontal=horizontal, vertical=vertical, indent=indent)
     return style
 
 
@@ -45,7 +45,7 @@ def add_styles(workbook: Workbook) -> None:
         _style("plan status", bold=True),
         _style("plan section", size=12, bold=True, bottom=_FIRM),
         _style("plan note", color=MUTED, italic=True),
-        _style("plan header", bold=True, fill=HEAD_FILL, bottom=_THIN, wrap=True, vertical="center"),
+        _style("plan header", bold=True, fill=HEAD_FILL, bottom=_THIN, wrap=True, horizontal="left", indent=1),
         _style(
             "plan header number",
             bold=True,
@@ -55,8 +55,10 @@ def add_styles(workbook: Workbook) -> None:
             horizontal="right",
             vertical="center",
         ),
-        _style("plan text", bottom=_THIN, wrap=True),
-        _style("plan line", bottom=_THIN),
+        _style("plan text", bottom=_THIN, wrap=True, horizontal="left", indent=1),
+        _style("plan line", bottom=_THIN, horizontal="left", indent=1),
+        _style("plan word", bottom=_THIN, bold=True, horizontal="left", indent=1),
+        _style("plan input text", bottom=_THIN, color=BLUE, wrap=True, horizontal="left", indent=1),
         _style("plan figure", bottom=_THIN, horizontal="right"),
         _style("plan input", bottom=_THIN, color=BLUE, horizontal="right"),
         _style("plan driver", bottom=_THIN, color=BLUE, fill=INPUT_FILL, horizontal="right"),
@@ -64,10 +66,10 @@ def add_styles(workbook: Workbook) -> None:
         _style("plan link", bottom=_THIN, color=GREEN, horizontal="right"),
         _style("plan total", bold=True, top=_FIRM, horizontal="right"),
         _style("plan total link", bold=True, color=GREEN, top=_FIRM, horizontal="right"),
-        _style("plan total text", bold=True, top=_FIRM),
-        _style("plan key label", size=11, color=MUTED, vertical="center"),
-        _style("plan key figure", size=13, bold=True, horizontal="left", vertical="center"),
-        _style("plan key link", size=13, bold=True, color=GREEN, horizontal="left", vertical="center"),
+        _style("plan total text", bold=True, top=_FIRM, horizontal="left", indent=1),
+        _style("plan key label", size=11, color=MUTED, horizontal="left", indent=1),
+        _style("plan key figure", size=13, bold=True, horizontal="left", indent=1),
+        _style("plan key link", size=13, bold=True, color=GREEN, horizontal="left", indent=1),
     ):
         workbook.add_named_style(style)
 
@@ -95,48 +97,51 @@ _BY_UNIT = {
 
 def number_format(unit: str, value: float) -> str:
     """A format for a figure of this unit; where the unit has none, by the figure's size: whole, or 4 figures."""
-    if unit in _BY_UNIT:
+    if unit in _BY_UNIT and (_BY_UNIT[unit] != COUNT or float(value).is_integer() or abs(value) >= 1000):
         return _BY_UNIT[unit]
     if float(value).is_integer():
         return COUNT
     size = abs(value)
-    return (
-        "#,##0.0"
-        if size >= 100
-        else "0.00"
-        if size >= 10
-        else "0.000"
-        if size >= 0.1
-        else "0.0000"
-        if size >= 0.001
-        else "0.00E+00"
-    )
+    for least, fmt in ((100, "#,##0.0"), (10, "0.00"), (0.1, "0.000"), (0.001, "0.0000")):
+        if size >= least:
+            return fmt
+    return "0.00E+00"
 
 
 def status_rules() -> list[Rule]:
     """Conditional formats for a column of status words: red, amber, green."""
-    rules: list[Rule] = []
-    for words, color, fill in ((BAD_WORDS, RED, "FBE4E2"), (WARN_WORDS, AMBER, "FFF0CF"), (GOOD_WORDS, GREEN, None)):
-        for word in words:
-            rules.append(
-                CellIsRule(
-                    operator="equal",
-                    formula=[f'"{word}"'],
-                    font=Font(bold=True, color=color),
-                    fill=PatternFill(bgColor=fill) if fill else None,
-                )
-            )
-    return rules
-
-
-def master_rules(good: str) -> list[Rule]:
-    """Formats for the master check: green when it says `good`, red otherwise."""
+    looks = ((BAD_WORDS, RED, "FBE4E2"), (WARN_WORDS, AMBER, "FFF0CF"), (GOOD_WORDS, GREEN, None))
     return [
-        CellIsRule(operator="equal", formula=[f'"{good}"'], font=Font(bold=True, color=GREEN)),
-        CellIsRule(operator="notEqual", formula=[f'"{good}"'], font=Font(bold=True, color=RED)),
+        CellIsRule(  # type: ignore[no-untyped-call]
+            operator="equal",
+            formula=[f'"{word}"'],
+            font=Font(bold=True, color=color),
+            fill=PatternFill(bgColor=fill) if fill else None,
+        )
+        for words, color, fill in looks
+        for word in words
     ]
+
+
+def master_rules(good: str, warned: str) -> list[Rule]:
+    """Formats for the master check: green when it says `good`, amber for `warned`, red otherwise."""
+    colors = (("equal", good, GREEN), ("equal", warned, AMBER), ("notEqual", good, RED))
+    return [
+        CellIsRule(operator=operator, formula=[f'"{words}"'], stopIfTrue=True, font=Font(bold=True, color=color))  # type: ignore[no-untyped-call]
+        for operator, words, color in colors
+    ]
+
+
+def heat_rule() -> Rule:
+    """White at 0 to blue at the largest."""
+    rule: Rule = ColorScaleRule(  # type: ignore[no-untyped-call]
+        start_type="num", start_value=0, start_color=HEAT_LOW, end_type="max", end_color=HEAT_HIGH
+    )
+    return rule
 
 
 def muted_rule(formula: str) -> Rule:
     """Grey italics on a light fill where the formula holds."""
-    return FormulaRule(formula=[formula], font=Font(italic=True, color=MUTED), fill=PatternFill(bgColor="F2F3F5"))
+    fill = PatternFill(bgColor="F2F3F5")
+    rule: Rule = FormulaRule(formula=[formula], font=Font(italic=True, color=MUTED), fill=fill)  # type: ignore[no-untyped-call]
+    return rule

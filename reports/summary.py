@@ -25,13 +25,14 @@ _DECISION = (
 _BRIDGE = (
     Column("Service"), Column("What changed"), Column("GPUs before", styles.COUNT), Column("GPUs now", styles.COUNT),
     Column("GPUs, change", styles.CHANGE), Column("USD/month before", styles.MONEY_WHOLE),
-    Column("from GPU count", styles.CHANGE), Column("from price or GPU type", styles.CHANGE), Column("USD/month now", styles.MONEY_WHOLE),
+    Column("USD/month now", styles.MONEY_WHOLE), Column("from GPU count", styles.CHANGE),
+    Column("from price or GPU type", styles.CHANGE),
 )  # fmt: skip
 
 
 def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], cost: CostBlock, subtitle: str) -> Page:
     """The sheet."""
-    page = Page(workbook, "Summary", (22, 44, 10, 9, 11, 12, 13, 13, 13, 12, 10, 12, 10, 27), "1F3A5F")
+    page = Page(workbook, "Summary", (30, 46, 10, 9, 11, 12, 13, 13, 13, 12, 10, 12, 10, 27), "1F3A5F")
     page.head(f"GPU capacity plan: {frames.plan['workspace']}", subtitle)
     key_rows = page.row
     page.gap(6)
@@ -91,17 +92,16 @@ def _decisions(page: Page, decisions: list[Decision], cost: CostBlock) -> None:
         return
     rows: list[list[Value | FromRow]] = [_decision_row(d, cost) for d in decisions]
     first = page.row + 1
-    cells = page.table("t_summary", _DECISION, rows)
+    page.table("t_summary", _DECISION, rows)
     page.status_column(9, first, page.row - 1)
     for column in range(1, len(_DECISION) + 1):
         page.put(page.row, column, None, "plan total text")
     page.put(page.row, 1, "Total", "plan total text")
     grand = {"GPUs": cost.gpus, "USD/h": cost.usd_per_hour, "USD/month": cost.usd_per_month}
-    for index, column in enumerate(_DECISION, start=1):
-        live = grand.get(column.header)
+    for index, shown in enumerate(_DECISION, start=1):
+        live = grand.get(shown.header)
         if live is not None:
-            page.put(page.row, index, live, "plan total", column.format)
-    del cells
+            page.put(page.row, index, live, "plan total", shown.format)
     page.row += 1
 
 
@@ -145,28 +145,15 @@ def _bridge(page: Page, frames: PlanFrames, decisions: list[Decision], cost: Cos
                 fleet.gpus if fleet else 0,
                 lambda c: difference(c["GPUs now"], c["GPUs before"]),
                 Input(sum(line["usd_per_month"] for line in lines)),
-                lambda c: Live("0", 0),
-                lambda c: Live("0", 0),
                 fleet.usd_per_month if fleet else 0,
+                lambda c: stepped(c["GPUs now"], c["GPUs before"], c["USD/month before"], c["USD/month now"]),
+                lambda c: difference(c["USD/month now"], c["USD/month before"], c["from GPU count"]),
             ]
         )
     return _bridge_table(page, rows)
 
 
 def _bridge_table(page: Page, rows: list[list[Value | FromRow]]) -> Live | None:
-    at_count, at_price, at_now = 7, 8, 9
-    first = page.row + 1
-    now_cells: list[Live] = []
-    for offset, row in enumerate(rows):
-        value = row[at_now - 1]
-        amount = value.number if isinstance(value, Live) else 0
-        now_cells.append(page.ref(first + offset, at_now, amount))
-    for row, now in zip(rows, now_cells, strict=True):
-        row[at_count - 1] = lambda c, now=now: stepped(c["GPUs now"], c["GPUs before"], c["USD/month before"], now)
-        row[at_price - 1] = lambda c, now=now: Live(
-            f"{now.formula}-{c['USD/month before'].formula}-{c['from GPU count'].formula}",
-            now.number - c["USD/month before"].number - c["from GPU count"].number,
-        )
     cells = page.table("t_bridge", _BRIDGE, rows)
     page.put(page.row, 1, "Total", "plan total text")
     page.put(page.row, 2, None, "plan total text")

@@ -41,10 +41,9 @@ def build_workbook(plan: PlanFrames, created_at: datetime) -> bytes:
     _properties(workbook, plan, moment)
 
     calibration = header["calibration_version"]
-    subtitle = (
-        f"{header['workspace']} · plan version {header['plan_version']} · {moment:%Y-%m-%d %H:%M} UTC · "
-        f"capsheet {header['code_version']} · {f'calibration {calibration}' if calibration else 'no calibration in force'}"
-    )
+    version = f"{header['workspace']} · plan version {header['plan_version']} · {moment:%Y-%m-%d %H:%M} UTC"
+    corrected = f"calibration {calibration}" if calibration else "no calibration in force"
+    subtitle = f"{version} · capsheet {header['code_version']} · {corrected}"
     decisions = decide(plan)
     assumed, drivers = assumptions.write(workbook, plan, decisions, subtitle)
     work = workload.write(workbook, plan, decisions, subtitle)
@@ -56,11 +55,10 @@ def build_workbook(plan: PlanFrames, created_at: datetime) -> bytes:
     first = summary.write(workbook, plan, decisions, cost, subtitle)
 
     pages = {page.title: page for page in (first, assumed, work, ranked, able, accounts_page, compared, checked)}
-    version = f"{header['workspace']} · plan version {header['plan_version']} · {moment:%Y-%m-%d %H:%M} UTC"
     for page in pages.values():
-        page.master_check(master, checks.ALL_PASSED)
+        page.master_check(master, checks.ALL_PASSED, checks.WARNED)
         page.print_setup("capsheet: GPU capacity plan", version)
-    workbook._sheets = [pages[title].sheet for title in SHEETS]
+    workbook._sheets = [pages[title].sheet for title in SHEETS]  # type: ignore[attr-defined]  # openpyxl has no other way
     workbook.active = 0
     return finish(workbook, {page.title: page.cached for page in pages.values()}, moment)
 

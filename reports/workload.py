@@ -8,7 +8,6 @@ from __future__ import annotations
 from itertools import islice
 
 from openpyxl import Workbook
-from openpyxl.formatting.rule import ColorScaleRule
 from openpyxl.utils import get_column_letter
 
 from reports import charts, styles
@@ -40,12 +39,14 @@ def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], sub
     page.head("Workload: what arrives", subtitle)
     _figures(page, frames, decisions)
     for index, decision in enumerate(decisions):
+        page.new_page()
         _service(page, frames, decision.service, _DATA_AT + 3 * index)
     rows: list[list[Value]] = [
         [r["service"], r["bucket"], r["requests"], r["share"], r["isl_mean_tokens"], r["osl_mean_tokens"],
          r["input_share"], r["output_share"], r["peak_rps"]]
         for r in rows_of(frames.buckets)
     ]  # fmt: skip
+    page.new_page()
     page.section("Buckets", "Every bucket that holds a request. Peak: its rate in the planning window.")
     if rows:
         page.table("t_buckets", _BUCKETS, rows)
@@ -113,10 +114,7 @@ def _matrix(page: Page, buckets: list[Row]) -> None:
         page.put(page.row, 3 + offset, sum(share.get((i, osl), 0.0) for i in inputs), "plan total", styles.SHARE)
     page.put(page.row, 3 + len(outputs), sum(share.values()), "plan total", styles.SHARE)
     area = f"C{top}:{get_column_letter(2 + len(outputs))}{page.row - 1}"
-    scale = ColorScaleRule(
-        start_type="num", start_value=0, start_color=styles.HEAT_LOW, end_type="max", end_color=styles.HEAT_HIGH
-    )
-    page.sheet.conditional_formatting.add(area, scale)
+    page.sheet.conditional_formatting.add(area, styles.heat_rule())
     page.row += 1
 
 
@@ -131,7 +129,8 @@ def _arrivals(page: Page, service: str, windows: list[Row], column: int) -> None
     page.section(f"{service}: arrivals")
     top = 5
     sheet = page.sheet
-    averaged = f", mean of {group} windows" if group > 1 else ""
+    averaged = f", mean of {group} at a time" if group > 1 else ""
+    begins = f", from {series[0]['window_start_at']:%Y-%m-%d %H:%M} UTC"
     page.put(top - 1, column, f"Chart data: {service}", "plan note")
     page.put(top, column, "Window start, UTC", "plan header")
     page.put(top, column + 1, "Requests/s", "plan header number")
@@ -139,14 +138,14 @@ def _arrivals(page: Page, service: str, windows: list[Row], column: int) -> None
     sheet.column_dimensions[get_column_letter(column + 1)].width = 11
     rows = iter(series)
     last = top
+    days = (series[-1]["window_start_at"] - series[0]["window_start_at"]).days
+    moment = "%H:%M" if days < 1 else "%m-%d %H:%M" if chosen_s < 86_400 else "%Y-%m-%d"
     while chunk := list(islice(rows, group)):
         last += 1
         rate = sum(w["arrival_rps"] for w in chunk) / len(chunk)
-        page.put(
-            last, column, chunk[0]["window_start_at"], "plan text", "mm-dd hh:mm" if chosen_s < 86_400 else "yyyy-mm-dd"
-        )
+        page.put(last, column, f"{chunk[0]['window_start_at']:{moment}}", "plan line")
         page.put(last, column + 1, rate, "plan figure", styles.RATE)
-    title = f"Requests a second, windows of {_duration(chosen_s)}{averaged} (UTC)"
+    title = f"Requests a second, windows of {_duration(chosen_s)}{averaged}{begins}"
     page.chart(charts.line(sheet, title, "requests/s", (column, column + 1), (top, last)), 26, 7)
 
 

@@ -3,6 +3,7 @@
 Every frame is built through the registry, so a column added there fails here first.
 """
 
+# ruff: noqa: E501, DTZ001  (rows read as tables; the warehouse keeps naive UTC)
 from __future__ import annotations
 
 import math
@@ -15,7 +16,7 @@ from reports.frames import PlanFrames, PreviousPlan
 from warehouse import registry
 
 CREATED_AT = datetime(2026, 3, 4, 9, 30)
-_TYPES = {
+_TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
     "VARCHAR": pl.String, "BIGINT": pl.Int64, "INTEGER": pl.Int32, "DOUBLE": pl.Float64, "BOOLEAN": pl.Boolean,
     "TIMESTAMP": pl.Datetime("us"), "BIGINT[]": pl.List(pl.Int64), "BLOB": pl.Binary,
 }  # fmt: skip
@@ -53,7 +54,9 @@ def candidate(service: str, gpu: str, tp: int, precision: str, status: str, reas
     return row
 
 
-def _measured(kv: int, k: float, bound: float, ttft: float, tpot: float, binding: str, goodput: float, tp: int) -> dict[str, Any]:
+def _measured(
+    kv: int, k: float, bound: float, ttft: float, tpot: float, binding: str, goodput: float, tp: int
+) -> dict[str, Any]:
     return {
         "kv_budget_tokens": kv, "k_bound": k, "l_bound": bound, "zero_load_ttft_ms": ttft, "zero_load_tpot_ms": tpot,
         "binding": binding, "goodput_rps_per_replica": goodput, "goodput_rps_per_gpu": goodput / tp,
@@ -197,7 +200,12 @@ def memory_rows(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     for c in candidates:
         total = 14.99 if "8B" in c["model_id"] else 131.4
         limit = visible[c["gpu_id"]] * 0.9
-        uses = {"weights": total / c["tp"], "activation_peak": 2.0712, "non_torch": 0.26 if c["tp"] == 1 else 2.1, "headroom": 1.0}
+        uses = {
+            "weights": total / c["tp"],
+            "activation_peak": 2.0712,
+            "non_torch": 0.26 if c["tp"] == 1 else 2.1,
+            "headroom": 1.0,
+        }
         kv = max(0.0, limit - sum(uses.values()))
         account = [
             ("visible_memory", visible[c["gpu_id"]], "GiB per GPU", "measured", "vLLM 0.19 start-up log", "what the engine sees, not the label"),
@@ -313,11 +321,25 @@ def check_rows() -> list[dict[str, Any]]:
 
 def rejected() -> tuple[pl.DataFrame, pl.DataFrame]:
     rows = [
-        {"source_file": "inputs/chat_trace.csv", "line": 18, "reason": "osl_tokens is 0", "raw": "2026-02-02 00:00:04,812,0"},
-        {"source_file": "inputs/chat_trace.csv", "line": 907, "reason": "arrival_at is not a time", "raw": '=HYPERLINK("x"),10,10'},
+        {
+            "source_file": "inputs/chat_trace.csv",
+            "line": 18,
+            "reason": "osl_tokens is 0",
+            "raw": "2026-02-02 00:00:04,812,0",
+        },
+        {
+            "source_file": "inputs/chat_trace.csv",
+            "line": 907,
+            "reason": "arrival_at is not a time",
+            "raw": '=HYPERLINK("x"),10,10',
+        },
     ]
     counts = pl.DataFrame(
-        {"source_file": ["inputs/chat_trace.csv"] * 2, "reason": ["osl_tokens is 0", "arrival_at is not a time"], "rows": [41, 3]}
+        {
+            "source_file": ["inputs/chat_trace.csv"] * 2,
+            "reason": ["osl_tokens is 0", "arrival_at is not a time"],
+            "rows": [41, 3],
+        }
     )
     return counts, frame("rejected_row", rows)
 
@@ -332,11 +354,16 @@ def previous_plan() -> PreviousPlan:
         row["usd_per_gpu_hour"], row["plan_version"] = 3.1, 1
         row["usd_per_hour"] = row["gpus"] * 3.1
         row["usd_per_month"] = row["gpus"] * 3.1 * HOURS
-    old = [dict(c, usd_per_gpu_hour=3.1 if c["gpu_id"] == "H100-SXM" else c["usd_per_gpu_hour"]) for c in candidate_rows()]
+    old = [
+        dict(c, usd_per_gpu_hour=3.1 if c["gpu_id"] == "H100-SXM" else c["usd_per_gpu_hour"]) for c in candidate_rows()
+    ]
     old[1]["replicas"] = 6
     header = header_row(cost, version=1, previous_version=None, created_at=datetime(2026, 2, 25, 8, 0))
     return PreviousPlan(
-        frame("plan", [header]), frame("plan_candidate", old), frame("plan_headroom", headroom), frame("plan_cost", cost)
+        frame("plan", [header]),
+        frame("plan_candidate", old),
+        frame("plan_headroom", headroom),
+        frame("plan_cost", cost),
     )
 
 
