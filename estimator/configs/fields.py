@@ -55,7 +55,9 @@ class Fields:
     @overload
     def integer(self, *names: str, default: None, minimum: int = ..., maximum: int = ...) -> int | None: ...
 
-    def integer(self, *names: str, default: int | None = _REQUIRED, minimum: int = 1, maximum: int = LIMIT) -> int | None:
+    def integer(
+        self, *names: str, default: int | None = _REQUIRED, minimum: int = 1, maximum: int = LIMIT
+    ) -> int | None:
         """A whole number between `minimum` and `maximum`, under the first name that is there."""
         name, value = self.first(names)
         if value is None:

@@ -54,7 +54,7 @@ def rope_cache_elements(text: Fields, family: str, layers: Sequence[Layer], posi
     """Elements of the rotary tables an engine keeps beside the weights: positions x rotary dims, one a distinct kind.
 
     Llama-3.1-8B: 131,072 x 128 in bf16 are the 0.031 GiB by which its load exceeds its files. YaRN tables reach
-    original length x factor.
+    original length x factor, linearly scaled ones positions x factor.
     """
     if text.has("qk_rope_head_dim"):
         rotary = text.integer("qk_rope_head_dim", minimum=0)
@@ -72,7 +72,11 @@ def rope_cache_elements(text: Fields, family: str, layers: Sequence[Layer], posi
     if scaling is not None and scaling.values.get("type", scaling.values.get("rope_type")) == "yarn":
         original = scaling.integer("original_max_position_embeddings", default=positions)
         length = max(int(original * scaling.number("factor", default=1.0, minimum=0.0, maximum=1e5)), 1)
-    tables = 2 if family in {"gemma3_text", "gemma4_text"} else 1
+    elif scaling is not None and scaling.values.get("type", scaling.values.get("rope_type")) == "linear":
+        length = int(positions * scaling.number("factor", default=1.0, minimum=0.0, maximum=1e5))
+    if family in {"gemma3_text", "gemma4_text"}:
+        return (length + positions) * rotary  # one table for full layers, one, unscaled, for the windowed
+    tables = 1
     if scaling is not None and scaling.has("mrope_section"):
         tables = 4
     return tables * length * rotary

@@ -16,6 +16,10 @@ from estimator.architecture import Compute, Quantization
 from estimator.configs.fields import Fields
 
 GROUPS = ("q_group_size", "group_size")
+ATTENTION = re.compile(
+    r"(self_attn|linear_attn|attention|\.attn)(\*|\..*)?$(?<!norm)(?<!indexer)(?<!weights_proj)(?<!in_proj_[ab])(?<!conv1d)"
+)
+"""Names of modules that are attention layers or their projections, and not the norms, indexers or gates beside them."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -201,7 +205,7 @@ def _left_out(out: Quantization, declared: Fields) -> Quantization:
     if not names:
         return out
     changes: dict[str, object] = {}
-    attention = [name for name in names if re.search(r"self_attn|linear_attn|attention|\.attn", name)]
+    attention = [name for name in names if ATTENTION.search(name)]
     if any("*" in name or name.startswith("re:") or not re.search(r"\d", name) for name in attention) or _many(
         attention
     ):

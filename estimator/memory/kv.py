@@ -126,10 +126,11 @@ def layout(
     kinds = [_kind(attention) for attention in caching]
     state_blocks = int(value(known, "state_blocks", 1.0)) + settings.speculative_tokens
     at_length = value(known, "kv_tokens_at_length") > 0
+    in_flight = int(settings.max_num_batched_tokens * value(known, "in_flight_steps", 1.0))
     base = settings.block_tokens
 
     def made(groups: tuple[Group, ...], block_bytes: float) -> Layout:
-        return Layout(groups, block_bytes, state_blocks, settings.max_num_batched_tokens, at_length, sum(states))
+        return Layout(groups, block_bytes, state_blocks, in_flight, at_length, sum(states))
 
     if not caching:
         return made((Group("state", 0, 0),), sum(states))

@@ -54,7 +54,7 @@ def activation_gib(
 ) -> float:
     """The profiling run's activation peak on one rank of a stage, GiB."""
     tokens, hidden = settings.max_num_batched_tokens, architecture.hidden_size
-    size = BYTES[architecture.dtype]
+    size = 4 if weights.scheme.dense_bits == 32 else BYTES[architecture.dtype]
     dense, expert, top_k = _widest(stage)
     rows = min(tokens, WORKSPACE_ROWS) * top_k
     slice_width = expert if expert_parallel else expert / expert_ranks

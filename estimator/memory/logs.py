@@ -1,0 +1,185 @@
+"""Predicting an engine's start-up log from its configuration, and the error against what it printed.
+
+Belongs here: what the configuration columns of a start-up log mean, the prediction of one row, relative errors and
+their summary. Does not: reading the file, finding the model's config (`pipelines`).
+
+Configuration columns: model_id, weights_quant, gpu, gpu_mem_gib_seen, n_gpus, engine, engine_version, tp, pp, dp, ep,
+max_model_len, mem_util, max_num_seqs, max_num_batched_tokens, kv_dtype, block_size. The measured columns are only
+compared with.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field
+from statistics import median
+
+from estimator.architecture import Architecture
+from estimator.engines import Rows, resolve_settings
+from estimator.hardware import Accelerator, resolve_gpu
+from estimator.memory.account import MemoryAccount, memory_account
+from estimator.weights import weights
+
+V0_LAST = "0.7.3"
+"""A V0 engine of a later release budgets as the last V0-only release did."""
+MEASURED = {
+    "weights_gib_per_gpu": "weights_gib_per_gpu",
+    "activation_peak_gib": "activation_gib_per_gpu",
+    "non_torch_gib": "non_torch_gib_per_gpu",
+    "graph_gib_actual": "graph_gib_per_gpu",
+    "kv_gib_per_gpu": "kv_budget_gib_per_gpu",
+    "kv_tokens": "kv_budget_tokens",
+    "num_blocks": "kv_blocks",
+    "kv_bytes_per_token_gpu_implied": "kv_bytes_per_token_per_gpu",
+}
+"""Measured column of a log -> figure of the account."""
+PRECISIONS = (
+    (r"gguf|bnb|bitsandbytes", None),
+    (r"mxfp4", "mxfp4"),
+    (r"nvfp4|\bfp4\b", "nvfp4"),
+    (r"w4a16|awq|gptq|int4|4bit|autoround", "int4"),
+    (r"w8a8|int8|w8a16", "int8"),
+    (r"fp8", "fp8"),
+    (r"float32|fp32", "fp32"),
+    (r"bf16|bfloat16", "bf16"),
+    (r"fp16|float16|half", "fp16"),
+)
+
+
+class Unpredictable(ValueError):  # noqa: N818 - reads as a sentence where it is caught
+    """A row whose configuration leaves open what decides the outcome; the message says what."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogPrediction:
+    """The account of a row, its concurrency at the row's length, and what was assumed because the row is silent."""
+
+    account: MemoryAccount
+    max_concurrency: float
+    assumed: tuple[str, ...] = ()
+    errors: Mapping[str, float] = field(default_factory=dict)
+    """Measured column -> predicted / measured - 1, for what the row states."""
+
+
+def engine_version(engine: str, version: str) -> tuple[str, str, str | None]:
+    """Engine name, version to resolve by, and what had to be assumed.
+
+    `0.8.x V0` is a V0 engine; `(<=0.16, not stated)` the newest it may be; a bare date or nothing the newest known.
+    """
+    name = "sglang" if "sglang" in engine.lower() else "tensorrt-llm" if "tensorrt" in engine.lower() else "vllm"
+    found = re.search(r"(?<![\d-])(\d+\.\d+(?:\.\d+)?)", version)
+    if not found:
+        return name, "", f"{engine} version (newest)"
+    number = found.group(1)
+    if re.search(r"\bV0\b", version) and not number.startswith(("0.1.", "0.2.", "0.3.", "0.4.", "0.5.", "0.6.", "0.7")):
+        return name, V0_LAST, None
+    return name, number, None
+
+
+def precision_of(quant: str, architecture: Architecture) -> str:
+    """The precision a log's `weights_quant` names: the checkpoint's own where they agree or it is silent.
+
+    Raises Unpredictable for a container whose size the config does not decide.
+    """
+    if not quant:
+        return "auto"
+    for pattern, name in PRECISIONS:
+        if re.search(pattern, quant, re.IGNORECASE):
+            if name is None:
+                raise Unpredictable(f"weights in {quant}: their size is not decided by the config")
+            own = architecture.scheme.scheme
+            if own == name or (own == "mixed" and name in {"fp8", "nvfp4", "mxfp4"}):
+                return "auto"
+            return name
+    return "auto"
+
+
+def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -> Accelerator:
+    """The accelerator of a row: the catalogue's, with the memory the log saw where it says.
+
+    Raises Unpredictable when neither the name nor the memory is known.
+    """
+    gpu_id = resolve_gpu(row.get("gpu") or "", catalog)
+    seen = row.get("gpu_mem_gib_seen") or ""
+    if gpu_id is None and not seen:
+        raise Unpredictable(f"GPU {row.get('gpu') or 'not stated'}: not in the catalogue, and its memory is not stated")
+    if gpu_id is None:
+        return Accelerator(row.get("gpu") or "unnamed", float(seen), 1.0, 1.0)
+    known = catalog[gpu_id]
+    if not seen:
+        return known
+    return Accelerator(
+        **{**{name: getattr(known, name) for name in known.__dataclass_fields__}, "visible_memory_gib": float(seen)}
+    )
+
+
+def predict_log(
+    row: Mapping[str, str], architecture: Architecture, catalog: Mapping[str, Accelerator], profile: Rows
+) -> LogPrediction:
+    """Predict one start-up from its configuration columns, and compare with what it measured.
+
+    Raises Unpredictable when the configuration leaves the outcome open, ValueError when it cannot be.
+    """
+    accelerator = accelerator_of(row, catalog)
+    engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
+    tp = _whole(row, "tp") or max(
+        1, (_whole(row, "n_gpus") or 1) // ((_whole(row, "pp") or 1) * (_whole(row, "dp") or 1))
+    )
+    overrides: dict[str, object] = {
+        "gpu_memory_utilization": float(row["mem_util"]) if row.get("mem_util") else None,
+        "max_model_len": _whole(row, "max_model_len"),
+        "max_num_seqs": _whole(row, "max_num_seqs"),
+        "max_num_batched_tokens": _whole(row, "max_num_batched_tokens"),
+        "block_tokens": _block(row, architecture),
+        "kv_cache_dtype": _kv_dtype(row.get("kv_dtype") or "auto"),
+    }
+    settings = resolve_settings(engine, version, accelerator, architecture, profile, overrides)
+    account = memory_account(
+        architecture,
+        weights(architecture, precision_of(row.get("weights_quant") or "", architecture)),
+        accelerator,
+        settings,
+        tp,
+        _whole(row, "pp") or 1,
+        _whole(row, "dp") or 1,
+        tp * (_whole(row, "dp") or 1) if row.get("ep") not in {None, "", "1", "off"} else 1,
+        profile=profile,
+    )
+    silent = [name for name in ("gpu_memory_utilization", "max_model_len") if overrides[name] is None]
+    silent += ["tp"] if not row.get("tp") else []
+    silent += [assumed_version] if assumed_version else []
+    concurrency = account.max_concurrency(settings.max_model_len)
+    errors = {
+        column: getattr(account, figure) / float(row[column]) - 1
+        for column, figure in MEASURED.items()
+        if row.get(column) and float(row[column]) > 0
+    }
+    if row.get("max_concurrency"):
+        errors["max_concurrency"] = concurrency / float(row["max_concurrency"]) - 1
+    return LogPrediction(account, concurrency, tuple(silent), errors)
+
+
+def _whole(row: Mapping[str, str], name: str) -> int | None:
+    text = row.get(name) or ""
+    return int(float(text)) if re.fullmatch(r"\d+(\.0+)?", text) else None
+
+
+def _block(row: Mapping[str, str], architecture: Architecture) -> int | None:
+    """The block size asked for; a recurrent hybrid's is the engine's own result, not a setting."""
+    recurrent = any(layer.attention.state_elements for layer in architecture.layers)
+    return None if recurrent else _whole(row, "block_size")
+
+
+def _kv_dtype(text: str) -> str:
+    inside = re.match(r"auto\(([\w-]+)\)", text)
+    return inside.group(1) if inside else text
+
+
+def summary(errors: Sequence[float]) -> dict[str, float]:
+    """Count, median and 90th percentile of absolute relative errors, and their signed median."""
+    if not errors:
+        return {"rows": 0}
+    ordered = sorted(abs(error) for error in errors)
+    nearest = ordered[min(len(ordered) - 1, max(0, -(-9 * len(ordered) // 10) - 1))]
+    return {"rows": len(errors), "median": median(ordered), "p90": nearest, "bias": median(errors)}
