@@ -7,7 +7,9 @@ only a replay has (`estimator.replay`), and step physics (`estimator.step_time`)
 from __future__ import annotations
 
 import math
+from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
@@ -24,7 +26,7 @@ LARGEST_BATCH = 16_384
 class MeanLoad:
     """A mean request and the engine's limits. Lengths in tokens; `isl_tokens` counts what is prefilled.
 
-    `request_s` is spent outside the engine's steps (`estimator.step_time.request_seconds`).
+    `request_s` is spent outside the engine's steps: the coefficient `request_seconds`.
     """
 
     isl_tokens: float
@@ -48,22 +50,29 @@ class MeanLoad:
         return self.isl_tokens + self.osl_tokens / 2
 
 
+class HoldsRequests(Protocol):
+    """What K needs of a memory account (`estimator.memory.MemoryAccount`)."""
+
+    def max_concurrency(self, length_tokens: float) -> float:
+        """Requests of a length that fit at once."""
+
+
 @dataclass(frozen=True, slots=True)
 class Bounds:
     """The bounds of one replica for a mean request and its targets."""
 
     k_requests: float
-    """K: requests of this length that memory holds."""
-    l_requests: int
-    """L: requests at once whose TPOT stays within its target; 0 when even one is too slow."""
+    """K: requests of mean length that memory holds."""
+    l_requests: int | None
+    """L: requests at once whose TPOT stays within its target; 0 when one is too slow, None without a target."""
     concurrency_limit: int
-    """min(K, L, max_num_seqs), rounded down."""
+    """Requests at once that every bound allows."""
     zero_load_ttft_s: float
     zero_load_tpot_s: float
     capacity_rps: float
     """Requests a second at which the limit is reached: where a search for goodput starts, not goodput itself."""
     binding: str
-    """What stops it: 'memory', 'tpot', 'ttft', 'max_num_seqs' or 'token budget' (utilisation 1)."""
+    """What stops it: KV memory (K), TPOT (L), TTFT, E2E, max_num_seqs or token budget (utilisation 1)."""
 
 
 def _step(p: Parameters, decodes: float, context: float, prefill: float, pairs: float, prompts: float) -> float:
@@ -143,8 +152,8 @@ def ttft_seconds(p: Parameters, load: MeanLoad, concurrency: float) -> float:
     prefill in steps shared with the decodes. Queues are the replay's to find."""
     decoding = _decoding(load, concurrency)
     context = load.mean_context_tokens
-    seconds = load.request_s + min(decoding, 1.0) * decode_step_seconds(p, decoding, context) / 2
     others = max(decoding - 1.0, 0.0)
+    seconds = load.request_s + min(others, 1.0) * decode_step_seconds(p, decoding, context) / 2
     room = max(load.max_num_batched_tokens - others, 1.0)
     done = 0.0
     while done < load.isl_tokens:
@@ -152,6 +161,11 @@ def ttft_seconds(p: Parameters, load: MeanLoad, concurrency: float) -> float:
         seconds += _step(p, others, context, chunk, chunk * (done + chunk / 2), 1.0)
         done += chunk
     return seconds
+
+
+def e2e_seconds(p: Parameters, load: MeanLoad, concurrency: float) -> float:
+    """Mean arrival-to-last-token time beside `concurrency` requests when none waits for a place."""
+    return ttft_seconds(p, load, concurrency) + (load.osl_tokens - 1) * tpot_seconds(p, load, concurrency)
 
 
 def saturated_rps(p: Parameters, load: MeanLoad) -> float:
@@ -166,9 +180,8 @@ def saturated_rps(p: Parameters, load: MeanLoad) -> float:
 
 def rate_at(p: Parameters, load: MeanLoad, concurrency: float) -> float:
     """Requests a second that keep `concurrency` requests in the engine (Little's law), below saturation."""
-    tpot = tpot_seconds(p, load, concurrency)
-    in_engine = ttft_seconds(p, load, concurrency) - load.request_s + tpot * (load.osl_tokens - 1)
-    return min(concurrency / in_engine, saturated_rps(p, load))
+    in_engine_s = e2e_seconds(p, load, concurrency) - load.request_s
+    return min(concurrency / in_engine_s, saturated_rps(p, load))
 
 
 def concurrency_at(p: Parameters, load: MeanLoad, rate_rps: float, at_most: float) -> float:
@@ -185,61 +198,67 @@ def concurrency_at(p: Parameters, load: MeanLoad, rate_rps: float, at_most: floa
     return high
 
 
-def largest_batch(p: Parameters, load: MeanLoad, tpot_target_s: float, at_most: int = LARGEST_BATCH) -> int:
-    """L: the most requests at once, up to `at_most`, whose mean-field TPOT meets its target; 0 if one is too slow.
-
-    TPOT grows with concurrency, so bisection finds it.
-    """
+def _largest(holds: Callable[[int], bool], at_most: int) -> int:
+    """The largest count from 0 to `at_most` for which `holds` is true; it must not become true again once false."""
     low, high = 0, at_most
     while low < high:
         middle = (low + high + 1) // 2
-        if tpot_seconds(p, load, middle) <= tpot_target_s:
+        if holds(middle):
             low = middle
         else:
             high = middle - 1
     return low
 
 
-def bounds(
-    p: Parameters, load: MeanLoad, k_requests: float, tpot_target_s: float, ttft_target_s: float = math.inf
-) -> Bounds:
-    """K, L, the TTFT bound, the one that binds and the rate at which it does.
+def largest_batch(p: Parameters, load: MeanLoad, tpot_target_s: float, at_most: int = LARGEST_BATCH) -> int:
+    """L: the most requests at once, up to `at_most`, whose mean-field TPOT meets its target; 0 if one is too slow."""
+    return _largest(lambda requests: tpot_seconds(p, load, requests) <= tpot_target_s, at_most)
 
-    `k_requests` is how many requests of `isl_tokens + osl_tokens` memory holds (`estimator.memory`). The capacity is
-    the largest rate whose mean-field TPOT meets its target with at most min(K, L, max_num_seqs) requests in the engine
-    and utilisation below 1: means, no queue, so a start for the search for goodput.
+
+def bounds(
+    p: Parameters,
+    account: HoldsRequests,
+    *,
+    isl_tokens: float,
+    osl_tokens: float,
+    max_num_seqs: int,
+    max_num_batched_tokens: int,
+    request_s: float = 0.0,
+    ttft_target_s: float | None = None,
+    tpot_target_s: float | None = None,
+    e2e_target_s: float | None = None,
+) -> Bounds:
+    """K, L, the TTFT bound, the one that binds, and the rate at which it does, for a mean request.
+
+    The capacity is the largest rate whose mean-field TTFT, TPOT and E2E meet their targets (None: no target) with at
+    most min(K, max_num_seqs) requests in the engine and utilisation below 1. Means, and no queue: a start for the search
+    for goodput. 0 when even an idle replica misses a target. Raises ValueError for lengths or limits below 1.
     """
-    l_requests = largest_batch(p, load, tpot_target_s)
-    ttft = zero_load_ttft_seconds(p, load)
-    limits = {"memory": math.floor(k_requests), "tpot": l_requests, "max_num_seqs": load.max_num_seqs}
+    load = MeanLoad(isl_tokens, osl_tokens, max_num_batched_tokens, max_num_seqs, request_s)
+    k_requests = account.max_concurrency(isl_tokens + osl_tokens)
+    limits = {"KV memory (K)": math.floor(min(k_requests, LARGEST_BATCH)), "max_num_seqs": max_num_seqs}
+    at_most = min(limits.values())
+    l_requests = None if tpot_target_s is None else largest_batch(p, load, tpot_target_s)
+    if l_requests is not None:
+        limits["TPOT (L)"] = l_requests
+    if ttft_target_s is not None:
+        limits["TTFT"] = _largest(lambda n: ttft_seconds(p, load, n) <= ttft_target_s, at_most)
+    if e2e_target_s is not None:
+        limits["E2E"] = _largest(lambda n: e2e_seconds(p, load, n) <= e2e_target_s, at_most)
     binding = min(limits, key=lambda name: limits[name])
     limit = limits[binding]
-    capacity = 0.0
-    if ttft > ttft_target_s:
-        binding = "ttft"
-    elif limit > 0:
-        capacity = rate_at(p, load, limit)
-        if capacity >= saturated_rps(p, load):
-            binding = "token budget"
-        elif ttft_seconds(p, load, limit) > ttft_target_s:
-            binding, capacity = "ttft", _rate_within_ttft(p, load, limit, ttft_target_s)
+    if limits[binding] == at_most:
+        # A target that is met at the cap does not bind; the cap does.
+        binding = min(("KV memory (K)", "max_num_seqs"), key=lambda name: limits[name])
+    capacity = rate_at(p, load, limit) if limit > 0 else 0.0
+    if capacity >= saturated_rps(p, load):
+        binding = "token budget"
     return Bounds(
         k_requests=k_requests,
         l_requests=l_requests,
         concurrency_limit=limit,
-        zero_load_ttft_s=ttft,
+        zero_load_ttft_s=zero_load_ttft_seconds(p, load),
         zero_load_tpot_s=zero_load_tpot_seconds(p, load),
         capacity_rps=capacity,
         binding=binding,
     )
-
-
-def _rate_within_ttft(p: Parameters, load: MeanLoad, at_most: int, ttft_target_s: float) -> float:
-    low, high = 0, at_most
-    while low < high:
-        middle = (low + high + 1) // 2
-        if ttft_seconds(p, load, middle) <= ttft_target_s:
-            low = middle
-        else:
-            high = middle - 1
-    return rate_at(p, load, low) if low else 0.0

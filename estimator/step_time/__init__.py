@@ -10,7 +10,6 @@ from estimator.step_time.coefficients import (
     Coefficients,
     coefficients_for,
     gpu_family,
-    request_seconds,
 )
 from estimator.step_time.kernel import STEP_FIELDS, STEP_TERMS, WINDOW_INDEX, step_seconds, step_terms
 from estimator.step_time.physics import step_parameters
@@ -24,7 +23,6 @@ __all__ = [
     "Coefficients",
     "coefficients_for",
     "gpu_family",
-    "request_seconds",
     "step_parameters",
     "step_seconds",
     "step_terms",

@@ -27,7 +27,7 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "collective_pcie_us": "us",
     "sequence_overhead_us": "us",
     "step_overhead_us": "us",
-    "request_overhead_ms": "ms",
+    "request_seconds": "s",
 }
 """Every coefficient and its unit. Factors ("x") multiply an ideal datasheet time and are at least 1."""
 
@@ -75,11 +75,6 @@ class Coefficients(Mapping[str, float]):
 def gpu_family(gpu_id: str) -> str | None:
     """Hopper, Ampere, Ada, Blackwell or CDNA; None for an accelerator of no family with measurements of its own."""
     return next((family for pattern, family in _FAMILIES if re.match(pattern, gpu_id, re.IGNORECASE)), None)
-
-
-def request_seconds(coefficients: Mapping[str, float]) -> float:
-    """Seconds a request spends outside the engine's steps: API server, tokeniser, first response."""
-    return coefficients["request_overhead_ms"] / 1e3
 
 
 def check_coefficients(coefficients: Mapping[str, float]) -> None:
