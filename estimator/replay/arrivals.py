@@ -25,7 +25,7 @@ def poisson(n: int, rate_rps: float, seed: int) -> Floats:
 
 
 def gamma(n: int, rate_rps: float, gap_variation: float, seed: int) -> Floats:
-    """Gamma-distributed gaps whose standard deviation is `gap_variation` times their mean: 1 is Poisson, above it bursts."""
+    """Gamma-distributed gaps, standard deviation `gap_variation` times their mean: 1 is Poisson, more is bursts."""
     _check(n, rate_rps)
     if not gap_variation > 0 or not np.isfinite(gap_variation):
         raise ValueError(f"gap_variation {gap_variation!r}: it must be positive and finite")

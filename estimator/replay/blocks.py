@@ -2,12 +2,12 @@
 
 Belongs here: what holding, finding, publishing and evicting blocks does to the pool. Does not: when the scheduler asks.
 
-Blocks are handled in runs, not one by one. All engine blocks under one hash of the trace (32 blocks of 16 tokens under a
-Mooncake hash of 512) are found, used and evicted together from the deep end, so a run record with a count stands for
-them, and a 100,000-token prompt costs 200 look-ups instead of 6,250. The queue of idle runs is vLLM's free queue: blocks
-of an ended request enter it last block first, so deep blocks are evicted before the shared ones above them.
-Where two requests compute the same block at once, the later one's copy is given back when it becomes hashable; vLLM keeps
-both until they end.
+Blocks are handled in runs, not one by one. All engine blocks under one hash of the trace (32 blocks of 16 tokens under
+a Mooncake hash of 512) are found, used and evicted together from the deep end, so a run record with a count stands for
+them, and a 100,000-token prompt costs 200 look-ups instead of 6,250. The queue of idle runs is vLLM's free queue:
+blocks of an ended request enter it last block first, so deep blocks are evicted before the shared ones above them.
+Where two requests compute the same block at once, the later one's copy is given back when it becomes hashable; vLLM
+keeps both until they end.
 """
 
 from __future__ import annotations
@@ -16,16 +16,16 @@ from typing import Any
 
 from numba import njit
 
-from estimator.replay.state import NONE, OWN, Fleet, Records, Rules
+from estimator.replay.state import NONE, OWN, Fleet, Records
 
 
-@njit
+@njit()
 def blocks_for(tokens: int, block_tokens: int) -> int:
     """Blocks that `tokens` tokens fill, the last one perhaps partly."""
     return (tokens + block_tokens - 1) // block_tokens
 
 
-@njit
+@njit()
 def _queue_append(g: Any, runs: Records, s: int) -> None:
     """Run `s` is idle from now on, the most recently used."""
     runs[s].older = g.newest
@@ -38,7 +38,7 @@ def _queue_append(g: Any, runs: Records, s: int) -> None:
     g.idle += runs[s].blocks
 
 
-@njit
+@njit()
 def _queue_remove(g: Any, runs: Records, s: int) -> None:
     """Run `s` is idle no more."""
     older = runs[s].older
@@ -54,12 +54,12 @@ def _queue_remove(g: Any, runs: Records, s: int) -> None:
     g.idle -= runs[s].blocks
 
 
-@njit
+@njit()
 def _new_run(f: Fleet, e: int, key: int, blocks: int) -> int:
     g = f.engines[e]
-    if g.spare > 0:
-        g.spare -= 1
-        s = f.spare[e, g.spare]
+    s: int = g.spare
+    if s != NONE:
+        g.spare = f.runs[e, s].newer
     else:
         s = g.fresh
         g.fresh += 1
@@ -70,20 +70,21 @@ def _new_run(f: Fleet, e: int, key: int, blocks: int) -> int:
     return s
 
 
-@njit
+@njit()
 def _drop_run(f: Fleet, e: int, s: int) -> None:
     g = f.engines[e]
-    f.spare[e, g.spare] = s
-    g.spare += 1
+    f.runs[e, s].newer = g.spare
+    g.spare = s
 
 
-@njit
+@njit()
 def free_blocks(g: Any) -> int:
     """Blocks that can be taken."""
-    return g.empty + g.idle
+    free: int = g.empty + g.idle
+    return free
 
 
-@njit
+@njit()
 def take(f: Fleet, e: int, blocks: int) -> None:
     """Use `blocks` more blocks, of which there must be enough: empty ones first, then the least recently used."""
     g = f.engines[e]
@@ -109,17 +110,18 @@ def take(f: Fleet, e: int, blocks: int) -> None:
         _drop_run(f, e, s)
 
 
-@njit
-def release(f: Fleet, rules: Rules, e: int, r: int, computed: int, comes_back: bool) -> None:
-    """Request `r`, with `computed` tokens in cache, gives back its blocks; what is hashed can be hit until evicted."""
+@njit()
+def release(f: Fleet, e: int, r: int, comes_back: bool) -> None:
+    """Request `r`, which holds `computed` tokens, gives back its blocks; what is hashed can be hit until evicted."""
     g = f.engines[e]
-    held = blocks_for(computed, rules.block_tokens)
+    q = f.requests[r]
+    rules = f.rules[0]
+    held = blocks_for(q.computed, rules.block_tokens)
     if not rules.caching:
         g.empty += held
         return
-    q = f.requests[r]
     runs = f.runs[e]
-    full = computed // rules.block_tokens
+    full = q.computed // rules.block_tokens
     shared = min(full, q.hashed)
     if held > shared:
         s = _new_run(f, e, OWN - r if comes_back else NONE, held - shared)
@@ -127,32 +129,32 @@ def release(f: Fleet, rules: Rules, e: int, r: int, computed: int, comes_back: b
         if comes_back:
             q.own_run = s
             q.own_full = full - shared if shared == q.hashed else 0
-    first = f.offsets[r]
-    for k in range(blocks_for(shared, rules.hash_blocks) - 1, -1, -1):
-        s = f.run_of[e, f.ids[first + k]]
+    first = q.first_hash
+    for k in range(blocks_for(shared, f.rules[0].hash_blocks) - 1, -1, -1):
+        s = int(f.run_of[e, f.ids[first + k]])
         runs[s].users -= 1
         if runs[s].users == 0:
             _queue_append(g, runs, s)
 
 
-@njit
-def find(f: Fleet, rules: Rules, e: int, r: int, most: int) -> tuple[int, int]:
+@njit()
+def find(f: Fleet, e: int, r: int, most: int) -> tuple[int, int]:
     """Leading blocks of request `r` that are cached, at most `most`, and how many of them are idle."""
     q = f.requests[r]
     runs = f.runs[e]
     hits = 0
     idle = 0
     limit = min(most, q.hashed)
-    at = f.offsets[r]
+    at = q.first_hash
     while hits < limit:
-        s = f.run_of[e, f.ids[at]]
+        s = int(f.run_of[e, f.ids[at]])
         if s == NONE:
             break
         got = min(runs[s].blocks, limit - hits)
         hits += got
         if runs[s].users == 0:
             idle += got
-        if got < rules.hash_blocks:
+        if got < f.rules[0].hash_blocks:
             break
         at += 1
     if hits == q.hashed and hits < most and q.own_run != NONE:
@@ -162,8 +164,8 @@ def find(f: Fleet, rules: Rules, e: int, r: int, most: int) -> tuple[int, int]:
     return hits, idle
 
 
-@njit
-def hold(f: Fleet, rules: Rules, e: int, r: int, hits: int) -> None:
+@njit()
+def hold(f: Fleet, e: int, r: int, hits: int) -> None:
     """Request `r` uses its first `hits` cached blocks, as `find` counted them.
 
     Blocks of an idle run past those it uses become empty: it is about to compute them again.
@@ -172,17 +174,17 @@ def hold(f: Fleet, rules: Rules, e: int, r: int, hits: int) -> None:
     q = f.requests[r]
     runs = f.runs[e]
     shared = min(hits, q.hashed)
-    first = f.offsets[r]
-    for k in range(blocks_for(shared, rules.hash_blocks)):
-        s = f.run_of[e, f.ids[first + k]]
+    first = q.first_hash
+    for k in range(blocks_for(shared, f.rules[0].hash_blocks)):
+        s = int(f.run_of[e, f.ids[first + k]])
         if runs[s].users == 0:
             _queue_remove(g, runs, s)
-            used = min(runs[s].blocks, shared - k * rules.hash_blocks)
+            used = min(runs[s].blocks, shared - k * f.rules[0].hash_blocks)
             g.empty += runs[s].blocks - used
             runs[s].blocks = used
         runs[s].users += 1
     if q.own_run != NONE:
-        s = q.own_run
+        s = int(q.own_run)
         q.own_run = NONE
         if hits > shared:
             _queue_remove(g, runs, s)
@@ -192,17 +194,17 @@ def hold(f: Fleet, rules: Rules, e: int, r: int, hits: int) -> None:
             runs[s].key = NONE
 
 
-@njit
-def publish(f: Fleet, rules: Rules, e: int, r: int, before: int, after: int) -> None:
+@njit()
+def publish(f: Fleet, e: int, r: int, before: int, after: int) -> None:
     """Hashed blocks `before` to `after` of request `r` are full now and can be hit."""
     g = f.engines[e]
     runs = f.runs[e]
-    k = before // rules.hash_blocks
-    while k * rules.hash_blocks < after:
-        had = max(0, before - k * rules.hash_blocks)
-        has = min(rules.hash_blocks, after - k * rules.hash_blocks)
-        key = f.ids[f.offsets[r] + k]
-        s = f.run_of[e, key]
+    k = before // f.rules[0].hash_blocks
+    while k * f.rules[0].hash_blocks < after:
+        had = max(0, before - k * f.rules[0].hash_blocks)
+        has = min(f.rules[0].hash_blocks, after - k * f.rules[0].hash_blocks)
+        key = f.ids[f.requests[r].first_hash + k]
+        s = int(f.run_of[e, key])
         if s == NONE:
             s = _new_run(f, e, key, has)
             runs[s].users = 1

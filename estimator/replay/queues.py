@@ -1,4 +1,4 @@
-"""The event loop's containers: linked lists of requests, heaps of step counts, and a stack that answers "longest since".
+"""The event loop's containers: linked lists of requests, heaps of steps, and a stack that knows the longest gap since.
 
 Belongs here: containers over the records of `estimator.replay.state`. Does not: any rule of the scheduler.
 """
@@ -12,13 +12,13 @@ import numpy as np
 from numba import njit
 from numpy.typing import NDArray
 
-from estimator.replay.state import GAP_FLOOR_EXPONENT, GAP_OCTAVES, GAP_STEPS, NONE, Records
+from estimator.replay.state import GAP_FLOOR_EXPONENT, GAP_OCTAVES, GAP_STEPS, NONE, STALL_ENTRIES, Records
 
 _REQUEST_BITS = 32
 _REQUEST_MASK = (1 << _REQUEST_BITS) - 1
 
 
-@njit
+@njit()
 def run_append(g: Any, requests: Records, r: int) -> None:
     """Put request `r` at the tail of the running list."""
     requests[r].before = g.tail
@@ -31,7 +31,7 @@ def run_append(g: Any, requests: Records, r: int) -> None:
     g.running += 1
 
 
-@njit
+@njit()
 def run_remove(g: Any, requests: Records, r: int) -> None:
     """Take request `r` out of the running list."""
     before = requests[r].before
@@ -47,7 +47,7 @@ def run_remove(g: Any, requests: Records, r: int) -> None:
     g.running -= 1
 
 
-@njit
+@njit()
 def wait_append(g: Any, requests: Records, r: int) -> None:
     """Put request `r` at the end of the queue."""
     requests[r].after = NONE
@@ -60,7 +60,7 @@ def wait_append(g: Any, requests: Records, r: int) -> None:
     g.waiting_max = max(g.waiting_max, g.waiting)
 
 
-@njit
+@njit()
 def wait_push_front(g: Any, requests: Records, r: int) -> None:
     """Put request `r` at the head of the queue."""
     requests[r].after = g.wait_head
@@ -71,7 +71,7 @@ def wait_push_front(g: Any, requests: Records, r: int) -> None:
     g.waiting_max = max(g.waiting_max, g.waiting)
 
 
-@njit
+@njit()
 def wait_pop(g: Any, requests: Records) -> int:
     """Take the head of the queue, which must not be empty."""
     r: int = g.wait_head
@@ -82,7 +82,7 @@ def wait_pop(g: Any, requests: Records) -> int:
     return r
 
 
-@njit
+@njit()
 def heap_push(heap: NDArray[np.int64], size: int, step: int, r: int) -> int:
     """Add (step, r) to a heap of `size` entries; returns the new size. Equal steps come out in order of `r`."""
     entry = (step << _REQUEST_BITS) | r
@@ -97,7 +97,7 @@ def heap_push(heap: NDArray[np.int64], size: int, step: int, r: int) -> int:
     return size + 1
 
 
-@njit
+@njit()
 def heap_pop(heap: NDArray[np.int64], size: int) -> int:
     """Drop the least entry of a heap; returns the new size."""
     size -= 1
@@ -117,29 +117,30 @@ def heap_pop(heap: NDArray[np.int64], size: int) -> int:
     return size
 
 
-@njit
+@njit()
 def heap_step(entry: int) -> int:
     """The step of a heap entry."""
     return entry >> _REQUEST_BITS
 
 
-@njit
+@njit()
 def heap_request(entry: int) -> int:
     """The request of a heap entry."""
     return entry & _REQUEST_MASK
 
 
-@njit
-def stall_push(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], step: int, gap_s: float) -> None:
+@njit()
+def stall_push(g: Any, step: int, gap_s: float) -> None:
     """Note that the gap that ended with `step` lasted `gap_s`.
 
-    Gaps shorter than a later one can never be the longest since any step, so only a decreasing stack is kept. When it is
-    full every second entry goes, each covered by the longer one below it.
+    Gaps shorter than a later one can never be the longest since any step, so only a decreasing stack is kept. When it
+    is full every second entry goes, each covered by the longer one below it.
     """
+    at, seconds = g.stall_at, g.stall_s
     top = g.stalls
     while top > 0 and seconds[top - 1] <= gap_s:
         top -= 1
-    if top == len(at):
+    if top == STALL_ENTRIES:
         kept = 0
         for i in range(1, top, 2):
             at[kept] = at[i]
@@ -151,9 +152,10 @@ def stall_push(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], step
     g.stalls = top + 1
 
 
-@njit
-def longest_since(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], step: int) -> float:
+@njit()
+def longest_since(g: Any, step: int) -> float:
     """The longest gap that ended after `step`; 0 when none did."""
+    at, seconds = g.stall_at, g.stall_s
     low, high = 0, g.stalls
     while low < high:
         middle = (low + high) >> 1
@@ -164,7 +166,7 @@ def longest_since(g: Any, at: NDArray[np.int64], seconds: NDArray[np.float64], s
     return seconds[low] if low < g.stalls else 0.0
 
 
-@njit
+@njit()
 def gap_bin(gap_s: float) -> int:
     """Bin of the gap histogram; its ends take what lies beyond."""
     mantissa, exponent = math.frexp(gap_s)

@@ -21,7 +21,6 @@ from estimator.step_time import STEP_FIELDS, WINDOW_INDEX, step_seconds
 Router = Literal["least_load", "round_robin"]
 Mask = NDArray[np.bool_]
 
-_STALL_ENTRIES = 1024
 _NO_WINDOW = 2**60
 
 
@@ -66,7 +65,7 @@ class Replay:
     makespan_s: float
     """From second 0 to the end of the last request."""
     waits_share: dict[str, float]
-    """Share of the busy time in which requests queued, by the limit that kept them: tokens, sequences, blocks, preemption."""
+    """Share of the busy time in which requests queued, by the limit that kept them there."""
     gap_counts: Ints
     """Histogram of all gaps between tokens; see `itl_s`."""
 
@@ -81,13 +80,14 @@ class Replay:
         return float(state.gap_bin_upper_s(np.asarray([at]))[0])
 
     def steady(self, warmup_s: float = 0.0, drain_s: float = 0.0) -> Mask:
-        """Which requests count: those that arrived `warmup_s` or more after the first and `drain_s` or more before the last.
+        """Which requests count: those from `warmup_s` after the first arrival to `drain_s` before the last.
 
-        Warm-up fills an empty engine; drain is when nobody new arrives and late requests see a load that falls. Requests
+        Warm-up fills an empty engine; drain is when nobody new arrives and late requests see a falling load. Requests
         count by arrival, whenever they end: leaving out slow ones would flatter.
         """
         first, last = self.arrival_s[0], self.arrival_s[-1]
-        return (self.arrival_s >= first + warmup_s) & (self.arrival_s <= last - drain_s)
+        counted: Mask = (self.arrival_s >= first + warmup_s) & (self.arrival_s <= last - drain_s)
+        return counted
 
 
 def replay(
@@ -107,14 +107,14 @@ def replay(
     """Serve `workload` on `replicas` equal engines behind a router, until the last request has ended.
 
     `step` is laid out as `estimator.step_time.STEP_FIELDS`. `request_seconds` is spent outside the engine (HTTP,
-    tokenising) and added to TTFT and E2E. The least-load router knows the requests outstanding on every engine, as of the
-    last multiple of `router_stale_s` plus what it sent since; ties go round. With `clients` > 0 the loop is closed:
+    tokenising) and added to TTFT and E2E. The least-load router knows the requests outstanding on every engine, as of
+    the last multiple of `router_stale_s` plus what it sent since; ties go round. With `clients` > 0 the loop is closed:
     arrival times are ignored, all clients start at second 0 and each sends its next request when its last one ended.
     The fleet's figures count steps that start in [account_from_s, account_to_s). `fast_forward` False takes every step
     singly, for comparison: results are the same.
 
-    Rules: `vllm.v1.core.sched.scheduler` and `kv_cache_manager`, vLLM 0.11 to 0.32. Raises ValueError for arguments that
-    make no sense, such as a step of no duration.
+    Rules: `vllm.v1.core.sched.scheduler` and `vllm.v1.core.kv_cache_manager`. Raises ValueError for arguments that make
+    no sense, such as a step of no duration.
     """
     if replicas < 1:
         raise ValueError(f"replicas is {replicas}: it must be at least 1")
@@ -124,8 +124,8 @@ def replay(
         raise ValueError("request_seconds and router_stale_s must not be negative")
     p = _checked_step(step)
     window = int(p[WINDOW_INDEX]) if np.isfinite(p[WINDOW_INDEX]) and p[WINDOW_INDEX] > 0 else _NO_WINDOW
-    requests, offsets, ids, hash_blocks = _requests(workload, limits)
-    rules = state.Rules(
+    requests, ids, hash_blocks = _requests(workload, limits)
+    rules = state.new_rules(
         kv_blocks=limits.kv_blocks,
         block_tokens=limits.block_tokens,
         hash_blocks=hash_blocks,
@@ -142,12 +142,12 @@ def replay(
         from_s=account_from_s,
         to_s=account_to_s,
     )
-    fleet = _fleet(requests, offsets, ids, rules, replicas, workload.hashes)
+    fleet = _fleet(requests, ids, rules, replicas, workload.hashes)
     if clients:
-        run_closed(fleet, rules, p, ROUTERS[router], request_seconds)
+        run_closed(fleet, p, ROUTERS[router], request_seconds)
     else:
-        run_open(fleet, rules, p, ROUTERS[router], router_stale_s)
-    return _result(workload, fleet, rules, request_seconds)
+        run_open(fleet, p, ROUTERS[router], router_stale_s)
+    return _result(workload, fleet, request_seconds)
 
 
 def _checked_step(step: Floats) -> Floats:
@@ -160,7 +160,7 @@ def _checked_step(step: Floats) -> Floats:
     return p
 
 
-def _requests(workload: Workload, limits: EngineLimits) -> tuple[state.Records, Ints, NDArray[np.int32], int]:
+def _requests(workload: Workload, limits: EngineLimits) -> tuple[state.Records, NDArray[np.int32], int]:
     """Request records, and hash ids regrouped so that one id stands for a whole number of engine blocks."""
     requests = state.new_requests(len(workload))
     isl, osl = workload.isl_tokens, workload.osl_tokens
@@ -186,50 +186,44 @@ def _requests(workload: Workload, limits: EngineLimits) -> tuple[state.Records, 
             offsets, ids = new, ids[at]
         else:
             raise ValueError(
-                f"prefix blocks of {per_hash} tokens and engine blocks of {per_block}: one must be a multiple of the other"
+                f"prefix blocks of {per_hash} tokens, engine blocks of {per_block}: one must be a multiple of the other"
             )
+        requests["first_hash"] = offsets[:-1]
         requests["hashed"] = np.minimum(counts * hash_blocks, isl // per_block)
-    return requests, offsets, ids.astype(np.int32), hash_blocks
+    return requests, ids.astype(np.int32), hash_blocks
 
 
 def _fleet(
-    requests: state.Records, offsets: Ints, ids: NDArray[np.int32], rules: state.Rules, replicas: int, hashes: int
+    requests: state.Records, ids: NDArray[np.int32], rules: state.Records, replicas: int, hashes: int
 ) -> state.Fleet:
-    runs = rules.kv_blocks if rules.caching else 1
+    rule = rules[0]
+    sequences = min(int(rule["max_num_seqs"]), len(requests))
     # A heap holds every decoding request once, and entries of preempted ones until their step is reached or it is full.
-    heap = 2 * min(rules.max_num_seqs, len(requests)) + 2
+    heap = 2 * sequences + 2
     return state.Fleet(
         requests=requests,
-        engines=state.new_engines(replicas, rules.kv_blocks),
-        runs=np.zeros((replicas, runs), dtype=state.RUN),
-        spare=np.zeros((replicas, runs), dtype=np.int32),
-        run_of=np.full((replicas, hashes if rules.caching else 0), state.NONE, dtype=np.int32),
-        offsets=offsets,
+        engines=state.new_engines(replicas, int(rule["kv_blocks"])),
+        rules=rules,
+        totals=state.new_totals(),
+        # A run holds at least one block, so there are never more runs than blocks. Untouched rows cost no memory.
+        runs=np.zeros((replicas, int(rule["kv_blocks"]) if rule["caching"] else 0), dtype=state.RUN),
+        run_of=np.full((replicas, hashes if rule["caching"] else 0), state.NONE, dtype=np.int32),
         ids=ids,
-        phases=np.zeros((replicas, rules.block_tokens), dtype=np.int64),
-        prefills=np.zeros((replicas, min(rules.max_num_seqs, len(requests))), dtype=np.int32),
-        finish=np.zeros((replicas, heap), dtype=np.int64),
-        cross=np.zeros((replicas, heap), dtype=np.int64),
-        stall_at=np.zeros((replicas, _STALL_ENTRIES), dtype=np.int64),
-        stall_s=np.zeros((replicas, _STALL_ENTRIES)),
-        gaps=np.zeros(state.GAP_OCTAVES * state.GAP_STEPS, dtype=np.int64),
-        usage_s=np.zeros(state.USAGE_BINS + 1),
-        waits_s=np.zeros(len(state.WAITS)),
-        reported_s=np.full(1, -np.inf),
-        pending=np.zeros(len(requests) if rules.clients else 0, dtype=np.int32),
-        pending_ends=np.zeros(2, dtype=np.int64),
+        phases=np.zeros((replicas, int(rule["block_tokens"])), dtype=np.int64),
+        prefills=np.zeros((replicas, sequences), dtype=np.int64),
+        heaps=np.zeros((replicas, 2, heap), dtype=np.int64),
     )
 
 
-def _result(workload: Workload, fleet: state.Fleet, rules: state.Rules, request_seconds: float) -> Replay:
-    requests, engines = fleet.requests, fleet.engines
+def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> Replay:
+    requests, engines, rule, totals = fleet.requests, fleet.engines, fleet.rules[0], fleet.totals[0]
     osl = requests["osl"].astype(np.int64)
     several = osl > 1
     decode_s = requests["end_s"] - requests["first_s"]
     makespan_s = float(np.nanmax(requests["end_s"], initial=0.0, where=np.isfinite(requests["end_s"])))
-    accounted_s = len(engines) * max(0.0, min(rules.to_s, makespan_s) - rules.from_s)
+    accounted_s = len(engines) * max(0.0, min(float(rule["to_s"]), makespan_s) - float(rule["from_s"]))
     busy_s = float(engines["busy_s"].sum())
-    usage_s = fleet.usage_s.copy()
+    usage_s = totals["usage_s"].copy()
     usage_s[0] += max(0.0, accounted_s - busy_s)
     total = usage_s.sum()
     usage = np.searchsorted(np.cumsum(usage_s), 0.99 * total) / state.USAGE_BINS if total > 0 else 0.0
@@ -256,7 +250,7 @@ def _result(workload: Workload, fleet: state.Fleet, rules: state.Rules, request_
         makespan_s=makespan_s,
         waits_share={
             name: float(seconds / busy_s) if busy_s > 0 else 0.0
-            for name, seconds in zip(state.WAITS[1:], fleet.waits_s[1:], strict=True)
+            for name, seconds in zip(state.WAITS[1:], totals["waits_s"][1:], strict=True)
         },
-        gap_counts=fleet.gaps,
+        gap_counts=totals["gaps"].copy(),
     )

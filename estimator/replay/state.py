@@ -15,6 +15,15 @@ Records = NDArray[Any]
 
 NONE = -1
 
+STALL_ENTRIES = 1024
+
+GAP_FLOOR_EXPONENT = -24
+GAP_OCTAVES = 44
+GAP_STEPS = 128
+"""Histogram of gaps: GAP_STEPS equal bins in each power of two from 2**-24 s on, so a bin is at most 0.8 % wide."""
+
+USAGE_BINS = 1000
+
 # Where a request is.
 ABSENT, WAITING, PREFILL, DECODE, DONE = range(5)
 
@@ -51,6 +60,7 @@ REQUEST = np.dtype(
         ("before", "i4"),
         ("after", "i4"),
         # prefix cache
+        ("first_hash", "i8"),  # where its hash ids start
         ("hashed", "i4"),  # leading full blocks of its prompt that have a hash
         ("own_run", "i4"),  # cached run of its own blocks after a preemption
         ("own_full", "i4"),  # full blocks of that run
@@ -81,9 +91,11 @@ ENGINE = np.dtype(
         ("decoding", "i8"),
         ("below_window", "i8"),  # decoding requests whose context is shorter than the window
         ("prefills", "i8"),  # running requests that still compute their prompt
-        ("finishes", "i8"),  # entries of the finish heap
-        ("crossings", "i8"),  # entries of the window heap
-        ("stalls", "i8"),  # entries of the stall stack
+        ("finishes", "i8"),  # entries of its heaps
+        ("crossings", "i8"),
+        ("stalls", "i8"),  # entries of the stack of gaps: step and length
+        ("stall_at", "i8", (STALL_ENTRIES,)),
+        ("stall_s", "f8", (STALL_ENTRIES,)),
         ("shut", "i1"),  # the head of the queue did not fit and nothing has changed since
         ("asleep", "i1"),  # no step in flight: end_s is when the next one may start
         ("limit", "i1"),  # what the head of the queue waits for
@@ -92,7 +104,7 @@ ENGINE = np.dtype(
         ("idle", "i8"),  # cached blocks nobody uses
         ("oldest", "i8"),  # least recently used run
         ("newest", "i8"),
-        ("spare", "i8"),  # run records given back
+        ("spare", "i8"),  # run records given back, linked by `newer`
         ("fresh", "i8"),  # run records used at least once
         # account
         ("busy_s", "f8"),
@@ -120,69 +132,60 @@ RUN = np.dtype(
 )
 OWN = -2
 
-GAP_FLOOR_EXPONENT = -24
-GAP_OCTAVES = 44
-GAP_STEPS = 128
-"""Histogram of gaps: GAP_STEPS equal bins in each power of two from 2**-24 s on, so a bin is at most 0.8 % wide."""
+# What every engine of the fleet obeys, in blocks and tokens.
+RULES = np.dtype(
+    [
+        ("kv_blocks", "i8"),
+        ("block_tokens", "i8"),
+        ("hash_blocks", "i8"),  # engine blocks under one hash of the trace
+        ("max_num_seqs", "i8"),
+        ("max_num_batched_tokens", "i8"),
+        ("long_prefill_threshold", "i8"),  # most prompt tokens of one request in a step
+        ("window", "i8"),  # tokens a windowed layer attends to
+        ("clients", "i8"),  # each sends its next request when its last one ended; 0 in an open loop
+        ("from_s", "f8"),  # steps that start in [from_s, to_s) are accounted for in the fleet's figures
+        ("to_s", "f8"),
+        ("chunked", "i1"),
+        ("caching", "i1"),
+        ("fast", "i1"),  # collapse steps in which nothing but decoding can happen
+    ],
+    align=True,
+)
 
-USAGE_BINS = 1000
+# What all engines add up in.
+TOTALS = np.dtype(
+    [
+        ("gaps", "i8", (GAP_OCTAVES * GAP_STEPS,)),
+        ("usage_s", "f8", (USAGE_BINS + 1,)),  # seconds by share of KV blocks in use
+        ("waits_s", "f8", (len(WAITS),)),  # seconds by what kept the head of a queue waiting
+        ("reported_s", "f8"),  # when the engines last reported their load to the router
+        ("sent_first", "i8"),  # closed loop: requests on their way to an engine, a list linked by `after`
+        ("sent_last", "i8"),
+    ],
+    align=True,
+)
 
-
-class Rules(NamedTuple):
-    """What every engine of the fleet obeys, in blocks and tokens."""
-
-    kv_blocks: int
-    block_tokens: int
-    hash_blocks: int
-    """Engine blocks under one hash of the trace."""
-    max_num_seqs: int
-    max_num_batched_tokens: int
-    long_prefill_threshold: int
-    """Most prompt tokens of one request in a step."""
-    chunked: bool
-    caching: bool
-    window: int
-    """Tokens a windowed layer attends to."""
-    fast: bool
-    """Collapse steps in which nothing but decoding can happen."""
-    clients: int
-    """Clients that each send their next request when their last one ended; 0 in an open loop."""
-    from_s: float
-    to_s: float
-    """Steps that start in [from_s, to_s) are accounted for in the fleet's figures."""
+FINISH, CROSS = range(2)
 
 
 class Fleet(NamedTuple):
-    """All that changes during a replay. First axis: engines, but for `requests` and what all engines add up in."""
+    """All that a replay reads and changes. First axis: requests, engines, or one entry for the whole fleet."""
 
     requests: Records
     engines: Records
+    rules: Records
+    totals: Records
     runs: Records
-    spare: NDArray[np.int32]
     run_of: NDArray[np.int32]
-    """Run that holds a hash id, or NONE."""
-    offsets: NDArray[np.int64]
+    """By engine and hash id: the run that holds it, or NONE."""
     ids: NDArray[np.int32]
-    """Hash ids of request r: ids[offsets[r] : offsets[r + 1]]."""
+    """Hash ids of all requests, one after the other."""
     phases: NDArray[np.int64]
-    """Decoding requests by base modulo block size: those whose next token opens a block share a phase."""
-    prefills: NDArray[np.int32]
-    """Running requests that still compute their prompt, in order of admission."""
-    finish: NDArray[np.int64]
-    cross: NDArray[np.int64]
-    """Heaps of (step, request): when a request ends, when its context reaches the window."""
-    stall_at: NDArray[np.int64]
-    stall_s: NDArray[np.float64]
-    gaps: NDArray[np.int64]
-    usage_s: NDArray[np.float64]
-    """Seconds by share of KV blocks in use."""
-    waits_s: NDArray[np.float64]
-    """Seconds by what kept the head of the queue waiting."""
-    reported_s: NDArray[np.float64]
-    """When the engines last reported their load to the router."""
-    pending: NDArray[np.int32]
-    pending_ends: NDArray[np.int64]
-    """Closed loop: requests on their way to an engine, in order; entries pending_ends[0] to pending_ends[1]."""
+    """Decoding requests by engine and base modulo block size: those of one phase open a block with the same step."""
+    prefills: NDArray[np.int64]
+    """By engine: running requests that still compute their prompt, in order of admission."""
+    heaps: NDArray[np.int64]
+    """By engine, a heap of (step, request) by when a request ends, and one by when its context reaches the window."""
 
 
 def new_requests(n: int) -> Records:
@@ -200,13 +203,32 @@ def new_engines(n: int, kv_blocks: int) -> Records:
     engines = np.zeros(n, dtype=ENGINE)
     engines["end_s"] = np.inf
     engines["asleep"] = 1
-    for name in ("head", "tail", "wait_head", "wait_tail", "oldest", "newest"):
+    for name in ("head", "tail", "wait_head", "wait_tail", "oldest", "newest", "spare"):
         engines[name] = NONE
     engines["empty"] = kv_blocks
     return engines
 
 
+def new_rules(**rules: float) -> Records:
+    """One RULES record; every field must be given."""
+    record = np.zeros(1, dtype=RULES)
+    if set(rules) != set(RULES.names or ()):
+        raise TypeError(f"rules given: {sorted(rules)}; there are {sorted(RULES.names or ())}")
+    for name, value in rules.items():
+        record[name] = value
+    return record
+
+
+def new_totals() -> Records:
+    """Nothing added up yet."""
+    totals = np.zeros(1, dtype=TOTALS)
+    totals["reported_s"] = -np.inf
+    totals["sent_first"] = totals["sent_last"] = NONE
+    return totals
+
+
 def gap_bin_upper_s(bins: NDArray[np.int64]) -> NDArray[np.float64]:
     """Upper edges, in seconds, of bins of the gap histogram."""
     octave, step = np.divmod(bins, GAP_STEPS)
-    return np.ldexp(0.5 + (step + 1) / (2 * GAP_STEPS), octave + GAP_FLOOR_EXPONENT)
+    edges: NDArray[np.float64] = np.ldexp(0.5 + (step + 1) / (2 * GAP_STEPS), octave + GAP_FLOOR_EXPONENT)
+    return edges

@@ -46,8 +46,8 @@ class Workload:
     ) -> Workload:
         """A workload from raw arrays: seconds from any origin kept as they are, whole tokens, hash ids of any value.
 
-        Raises ValueError, naming the first request at fault, when arrivals are not finite, negative or not sorted, when a
-        length is below 1 token or above 2**30, or when the prefix arrays do not fit together.
+        Raises ValueError, naming the first request at fault, when arrivals are not finite, negative or not sorted, when
+        a length is below 1 token or above 2**30, or when the prefix arrays do not fit together.
         """
         arrival = np.ascontiguousarray(arrival_s, dtype=np.float64)
         isl = _lengths("isl_tokens", isl_tokens)
