@@ -23,6 +23,7 @@ from estimator.weights import weights
 
 V0_LAST = "0.7.3"
 """A V0 engine of a later release budgets as the last V0-only release did."""
+VISIBLE_SHARE = 0.985
 MEASURED = {
     "weights_gib_per_gpu": "weights_gib_per_gpu",
     "activation_peak_gib": "activation_gib_per_gpu",
@@ -102,6 +103,10 @@ def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -
     """
     gpu_id = resolve_gpu(row.get("gpu") or "", catalog)
     seen = row.get("gpu_mem_gib_seen") or ""
+    label = re.match(r"(\d+)\s?GB", row.get("gpu") or "")
+    if gpu_id is None and not seen and label:
+        # A card known by its label only: consumer cards show 0.985 of it (RTX 3090: 23.58 of 24).
+        return Accelerator(row["gpu"], float(label.group(1)) * VISIBLE_SHARE, 1.0, 1.0)
     if gpu_id is None and not seen:
         raise Unpredictable(f"GPU {row.get('gpu') or 'not stated'}: not in the catalogue, and its memory is not stated")
     if gpu_id is None:
@@ -121,6 +126,8 @@ def predict_log(
 
     Raises Unpredictable when the configuration leaves the outcome open, ValueError when it cannot be.
     """
+    if architecture.unaccounted:
+        raise Unpredictable(f"not accounted for: {'; '.join(architecture.unaccounted)}")
     accelerator = accelerator_of(row, catalog)
     engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
     tp = _whole(row, "tp") or max(
