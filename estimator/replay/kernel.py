@@ -39,25 +39,9 @@ def _enqueue(f: Fleet, e: int, r: int, now_s: float) -> None:
 
 
 @njit()
-def _route(f: Fleet, p: Step, router: int, stale_s: float, turn: int, now_s: float) -> int:
-    """The engine a request that arrives now goes to; `turn` is where the search for the least loaded starts."""
-    rules = f.rules[0]
+def _least_loaded(f: Fleet, turn: int) -> int:
+    """The engine with the fewest requests outstanding, as the router knows; among equals the first from `turn` on."""
     n = len(f.engines)
-    if router == ROUND_ROBIN or n == 1:
-        return turn
-    if stale_s > 0.0 and rules.clients == 0:
-        # The router knows each engine's load as of the last report, plus what it sent there since.
-        report_s = math.floor(now_s / stale_s) * stale_s
-        if report_s > f.totals[0].reported_s:
-            f.totals[0].reported_s = report_s
-            for e in range(n):
-                advance(f, e, p, report_s)
-                f.engines[e].seen = f.engines[e].outstanding
-    else:
-        for e in range(n):
-            if rules.clients == 0:
-                advance(f, e, p, now_s)
-            f.engines[e].seen = f.engines[e].outstanding
     best = turn
     for k in range(1, n):
         e = (turn + k) % n
@@ -65,60 +49,6 @@ def _route(f: Fleet, p: Step, router: int, stale_s: float, turn: int, now_s: flo
             best = e
     f.engines[best].seen += 1
     return best
-
-
-@njit()
-def _run_open(f: Fleet, p: Step, router: int, stale_s: float) -> None:
-    """Replay requests that arrive at their `sent_s` whatever the engines do."""
-    turn = 0
-    n = len(f.engines)
-    for r in range(len(f.requests)):
-        if f.requests[r].outcome == REJECTED:
-            continue
-        now_s = f.requests[r].sent_s
-        e = _route(f, p, router, stale_s, turn, now_s)
-        turn = (e + 1) % n
-        advance(f, e, p, now_s)
-        _enqueue(f, e, r, now_s)
-    for e in range(n):
-        advance(f, e, p, np.inf)
-
-
-@njit()
-def _run_closed(f: Fleet, p: Step, router: int, request_s: float) -> None:
-    """Replay `rules.clients` clients that all start at 0: client c sends requests c, c + clients, ... one at a time.
-
-    Each reaches its engine `request_s` after it was sent. Engines take turns in order of time, so that ends, and with
-    them arrivals, are met in order.
-    """
-    rules = f.rules[0]
-    for c in range(rules.clients):
-        send(f, c, 0.0)
-    turn = 0
-    n = len(f.engines)
-    while True:
-        arrival_s = np.inf
-        r = f.totals[0].sent_first
-        if r != NONE:
-            arrival_s = f.requests[r].sent_s + request_s
-        first = 0
-        second_s = np.inf
-        for e in range(1, n):
-            if f.engines[e].end_s < f.engines[first].end_s:
-                second_s = f.engines[first].end_s
-                first = e
-            else:
-                second_s = min(second_s, f.engines[e].end_s)
-        end_s = f.engines[first].end_s
-        if arrival_s <= end_s:
-            if arrival_s == np.inf:
-                return
-            f.totals[0].sent_first = f.requests[r].after
-            e = _route(f, p, router, 0.0, turn, arrival_s)
-            turn = (e + 1) % n
-            _enqueue(f, e, r, arrival_s)
-        else:
-            advance(f, first, p, max(min(arrival_s, second_s), np.nextafter(end_s, np.inf)))
 
 
 def _fingerprint(*modules: ModuleType | None) -> int:
@@ -137,20 +67,74 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:
 
     @njit(cache=True)
     def open_loop(f: Fleet, p: Step, router: int, stale_s: float) -> int:
-        _run_open(f, p, router, stale_s)
+        """Requests arrive at their `sent_s` whatever the engines do. An engine catches up when someone looks at it."""
+        n = len(f.engines)
+        turn = n - 1
+        reported_s = -np.inf
+        for r in range(len(f.requests)):
+            if f.requests[r].outcome == REJECTED:
+                continue
+            now_s = f.requests[r].sent_s
+            turn = (turn + 1) % n
+            if router == LEAST_LOAD and n > 1:
+                # What the router knows of an engine: its load when it last reported, and what was sent there since.
+                report_s = math.floor(now_s / stale_s) * stale_s if stale_s > 0.0 else now_s
+                if report_s > reported_s:
+                    reported_s = report_s
+                    for e in range(n):
+                        advance(f, e, p, report_s)
+                        f.engines[e].seen = f.engines[e].outstanding
+                turn = _least_loaded(f, turn)
+            advance(f, turn, p, now_s)
+            _enqueue(f, turn, r, now_s)
+        for e in range(n):
+            advance(f, e, p, np.inf)
         return source
 
     @njit(cache=True)
     def closed_loop(f: Fleet, p: Step, router: int, request_s: float) -> int:
-        _run_closed(f, p, router, request_s)
-        return source
+        """All clients start at 0: client c sends requests c, c + clients, ..., each when the one before ended.
+
+        A request reaches its engine `request_s` after it was sent. Engines take turns in order of time, so that ends,
+        and with them arrivals, are met in order.
+        """
+        n = len(f.engines)
+        turn = n - 1
+        for c in range(f.rules[0].clients):
+            send(f, c, 0.0)
+        while True:
+            arrival_s = np.inf
+            r = f.totals[0].sent_first
+            if r != NONE:
+                arrival_s = f.requests[r].sent_s + request_s
+            first = 0
+            second_s = np.inf
+            for e in range(1, n):
+                if f.engines[e].end_s < f.engines[first].end_s:
+                    second_s = f.engines[first].end_s
+                    first = e
+                else:
+                    second_s = min(second_s, f.engines[e].end_s)
+            end_s = f.engines[first].end_s
+            if arrival_s > end_s:
+                advance(f, first, p, max(min(arrival_s, second_s), np.nextafter(end_s, np.inf)))
+            elif arrival_s == np.inf:
+                return source
+            else:
+                f.totals[0].sent_first = f.requests[r].after
+                turn = (turn + 1) % n
+                if router == LEAST_LOAD:
+                    for e in range(n):
+                        f.engines[e].seen = f.engines[e].outstanding
+                    turn = _least_loaded(f, turn)
+                _enqueue(f, turn, r, arrival_s)
 
     return open_loop, closed_loop
 
 
 run_open, run_closed = _entries(
     _fingerprint(
-        inspect.getmodule(_run_open),
+        inspect.getmodule(_entries),
         blocks,
         engine,
         queues,

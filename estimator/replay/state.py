@@ -158,7 +158,6 @@ TOTALS = np.dtype(
         ("gaps", "i8", (GAP_OCTAVES * GAP_STEPS,)),
         ("usage_s", "f8", (USAGE_BINS + 1,)),  # seconds by share of KV blocks in use
         ("waits_s", "f8", (len(WAITS),)),  # seconds by what kept the head of a queue waiting
-        ("reported_s", "f8"),  # when the engines last reported their load to the router
         ("sent_first", "i8"),  # closed loop: requests on their way to an engine, a list linked by `after`
         ("sent_last", "i8"),
     ],
@@ -222,7 +221,6 @@ def new_rules(**rules: float) -> Records:
 def new_totals() -> Records:
     """Nothing added up yet."""
     totals = np.zeros(1, dtype=TOTALS)
-    totals["reported_s"] = -np.inf
     totals["sent_first"] = totals["sent_last"] = NONE
     return totals
 

@@ -9,7 +9,6 @@ block is read from a count by phase. A step costs the same with 4 or 400 request
 
 from __future__ import annotations
 
-import numpy as np
 from numba import njit
 
 from estimator.replay.blocks import release
