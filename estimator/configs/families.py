@@ -21,23 +21,40 @@ KNOWN = frozenset(
     mistral3 mixtral mllama moonshot mpt nemotron nemotron-nas nemotron_h olmo olmo2 olmo3 olmoe opt persimmon phi phi3
     phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe
     qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss
-    smollm3 solar stablelm starcoder2 step3p5 step3p7 xverse yi""".split()
+    smollm3 solar stablelm starcoder2 step3p5 step3p7 xverse yi""".split()  # noqa: SIM905 - a table of words
 )
 """Model types whose shape the sibling modules describe whole. Any other is read as a plain decoder and says so."""
 
 TIED = frozenset(
-    "gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text opt gpt2 bloom cohere cohere2 starcoder2 gpt_bigcode mpt "
-    "mamba mamba2 falcon".split()
+    [
+        "gemma",
+        "gemma2",
+        "gemma3",
+        "gemma3_text",
+        "gemma4",
+        "gemma4_text",
+        "opt",
+        "gpt2",
+        "bloom",
+        "cohere",
+        "cohere2",
+        "starcoder2",
+        "gpt_bigcode",
+        "mpt",
+        "mamba",
+        "mamba2",
+        "falcon",
+    ]
 )
 """Families whose class default ties the output head to the input embedding."""
 
 UNGATED = frozenset(
-    "opt phi gpt2 bloom falcon gpt_neox gptj codegen mpt starcoder2 gpt_bigcode nemotron nemotron_h persimmon".split()
+    "opt phi gpt2 bloom falcon gpt_neox gptj codegen mpt starcoder2 gpt_bigcode nemotron nemotron_h persimmon".split()  # noqa: SIM905
 )
 """Families whose feed-forward has two matrices (up, down) instead of three (gate, up, down)."""
 
 QKV_BIAS = frozenset(
-    "qwen qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text opt phi gpt2 bloom".split()
+    "qwen qwen2 qwen2_moe qwen2_vl qwen2_5_vl qwen2_vl_text qwen2_5_vl_text opt phi gpt2 bloom".split()  # noqa: SIM905
 )
 """Families with a bias on q, k and v whatever the config says."""
 

@@ -15,7 +15,7 @@ MAX_LAYERS = 10_000
 _REQUIRED = -(10**9)
 
 
-class UnsupportedConfig(ValueError):
+class UnsupportedConfig(ValueError):  # noqa: N818 - reads as a sentence where it is caught
     """A config capsheet cannot size. The message is one line: which field, what is wrong with it, what to do."""
 
 

@@ -1,4 +1,4 @@
-"""How a checkpoint says it is quantised: FP8, INT8, GPTQ, AWQ, bitsandbytes, MXFP4, NVFP4, compressed-tensors, ModelOpt.
+"""How a checkpoint says it is quantised: FP8, INT8, GPTQ, AWQ, bitsandbytes, MXFP4, NVFP4, compressed-tensors.
 
 Belongs here: reading `quantization_config` (and ModelOpt's sidecar under `hf_quant_config`) into bits per parameter,
 scales included. Does not: bytes of a model (`estimator.weights`).
@@ -83,7 +83,7 @@ def _declared(declared: Fields, config: Fields, text: Fields) -> Quantization:
     return out
 
 
-def _single(declared: Fields, method: str, algo: str) -> Scheme:  # noqa: PLR0911 - one line a method
+def _single(declared: Fields, method: str, algo: str) -> Scheme:
     if method in {"fp8", "fbgemm_fp8"} or algo in {"FP8", "FP8_PB_WO", "FP8_PER_CHANNEL_PER_TOKEN"}:
         return FP8_BLOCK if declared.has("weight_block_size") else FP8
     if "mxfp4" in method or algo in {"MXFP4", "W4A8_MXFP4_FP8"}:

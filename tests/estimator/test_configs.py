@@ -53,9 +53,7 @@ def cached(architecture: Architecture) -> int:
         ("moonshotai/Kimi-K2-Instruct", 1_026_408_232_448),
     ],
 )
-def test_total_parameters_are_within_a_hundredth_of_a_percent_of_the_published_count(
-    model_id: str, total: int
-) -> None:
+def test_total_parameters_are_within_a_hundredth_of_a_percent_of_the_published_count(model_id: str, total: int) -> None:
     assert shipped(model_id).parameters_total == pytest.approx(total, rel=1e-4)
 
 
@@ -175,7 +173,12 @@ def test_an_unknown_model_type_says_what_it_did_not_account_for() -> None:
         ({"quant_method": "fp8", "weight_block_size": [128, 128]}, "fp8", 8.002, 8.002),
         ({"quant_method": "gptq", "bits": 4, "group_size": 128}, "int4", 4.156, 4.156),
         ({"quant_method": "awq", "w_bit": 4}, "int4", 4.156, 4.156),
-        ({"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True}, "int4", 4.127, 4.127),
+        (
+            {"quant_method": "bitsandbytes", "load_in_4bit": True, "bnb_4bit_use_double_quant": True},
+            "int4",
+            4.127,
+            4.127,
+        ),
         ({"quant_method": "mxfp4", "modules_to_not_convert": ["model.layers.*.self_attn"]}, "mxfp4", 16, 4.25),
         ({"quant_algo": "NVFP4", "exclude_modules": ["lm_head"]}, "nvfp4", 4.5, 4.5),
         ({"config_groups": {}, "quant_algo": "FP8", "kv_cache_scheme": "FP8"}, "fp8", 8, 8),

@@ -10,6 +10,10 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from estimator.configs import UnsupportedConfig, parse_config
+from estimator.engines import resolve_settings
+from estimator.memory import memory_account
+from estimator.weights import weights
+from tests.estimator.memory_fixtures import accelerators, profile
 
 MODELS = Path(__file__).resolve().parents[2] / "warehouse" / "catalog" / "models"
 SAMPLES: list[dict[str, Any]] = [
@@ -53,6 +57,11 @@ def outcome(config: Any) -> None:
         0 <= layer.attention.replicated_parameters + layer.attention.kv_parameters <= layer.attention.parameters
         for layer in model.layers
     )
+    gpu = accelerators()["H100-SXM"]
+    settings_ = resolve_settings("vllm", "0.24.0", gpu, model, profile())
+    account = memory_account(model, weights(model), gpu, settings_, profile=profile())
+    assert account.feasible or account.reasons
+    assert account.kv_budget_tokens >= 0
 
 
 def places(config: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:

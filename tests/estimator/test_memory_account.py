@@ -1,0 +1,298 @@
+"""The account of a GPU: its identity by engine, what is sliced or copied, what does not fit and what mends it."""
+
+from __future__ import annotations
+
+import csv
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from estimator.engines import UnknownEngine, resolve_settings
+from estimator.hardware import ALIASES, Accelerator, resolve_gpu
+from estimator.memory import memory_account, tensor_parallel_problem
+from estimator.memory.limits import stage_layers
+from estimator.weights import weights
+from tests.estimator.memory_fixtures import CATALOG, accelerators, account, model, profile
+from warehouse.registry import table
+
+LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
+LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
+QWEN_72B = "Qwen/Qwen2.5-72B-Instruct"
+V3 = "deepseek-ai/DeepSeek-V3"
+
+
+def term(found: object, name: str) -> float:
+    return next(float(t.value) for t in found.terms if t.term == name)  # type: ignore[attr-defined]
+
+
+def test_vllm_keeps_the_accounting_identity() -> None:
+    found = account(LLAMA, gpu_memory_utilization=0.95, max_model_len=8192)
+    left = 79.19 * 0.95 - found.weights_gib_per_gpu - found.activation_gib_per_gpu - found.non_torch_gib_per_gpu
+    assert found.kv_budget_gib_per_gpu == pytest.approx(left)
+
+
+def test_from_0_21_on_cuda_graphs_come_out_of_the_budget() -> None:
+    before = account(LLAMA, version="0.20.2", gpu_memory_utilization=0.9)
+    after = account(LLAMA, version="0.21.0", gpu_memory_utilization=0.9)
+    lost = before.kv_budget_gib_per_gpu - after.kv_budget_gib_per_gpu
+    assert lost == pytest.approx(after.graph_gib_per_gpu)
+    assert lost > 0.5
+
+
+def test_tensorrt_llm_takes_its_share_of_what_is_free_after_weights() -> None:
+    found = account(LLAMA, engine="tensorrt-llm", version="1.0")
+    free = 79.19 - found.weights_gib_per_gpu - found.activation_gib_per_gpu - found.non_torch_gib_per_gpu
+    assert found.kv_budget_gib_per_gpu == pytest.approx(0.9 * free)
+
+
+def test_sglang_takes_weights_and_cache_from_one_share() -> None:
+    found = account(LLAMA, engine="sglang", version="0.5.10", gpu_memory_utilization=0.8)
+    assert found.kv_budget_gib_per_gpu == pytest.approx(
+        0.8 * (79.19 - found.non_torch_gib_per_gpu) - found.weights_gib_per_gpu
+    )
+
+
+def test_sglang_derives_its_share_from_memory_class_and_version() -> None:
+    assert term(account(LLAMA, engine="sglang", version="0.4.0"), "utilization") == 0.88
+    # 512 MiB, 1.5 MiB a chunk token, 2 MiB a graph sequence, 128 MiB a rank of 79.19 GiB
+    reserved = 512 + 8192 * 1.5 + 256 * 2 + 128
+    expected = 1 - reserved / (79.19 * 1024)
+    assert term(account(LLAMA, engine="sglang", version="0.5.10"), "utilization") == pytest.approx(expected, abs=1e-3)
+
+
+def test_terms_stand_in_reading_order_with_label_and_source() -> None:
+    found = account(LLAMA)
+    names = [t.term for t in found.terms]
+    assert names[:3] == ["visible_memory", "utilization", "weights"]
+    assert names.index("kv_budget") < names.index("kv_budget_tokens") < names.index("max_concurrency")
+    labels = table("plan_memory").column("label").allowed
+    assert all(t.label in labels and t.source and t.unit is not None for t in found.terms)
+
+
+def test_loaded_weights_are_the_files_and_the_rotary_table() -> None:
+    files = 8_030_261_248 * 2 / 2**30
+    assert account(LLAMA).weights_gib_per_gpu == pytest.approx(files + 131_072 * 128 * 2 / 2**30, abs=1e-3)
+
+
+def test_pipeline_stages_are_uneven_where_embedding_and_head_stand() -> None:
+    assert account(LLAMA, pp=4).weights_gib_per_gpu == pytest.approx(4.26, abs=0.005)
+    assert account(LLAMA, pp=4).weights_gib_per_gpu > account(LLAMA).weights_gib_per_gpu / 4 * 1.1
+
+
+@given(st.integers(1, 200), st.integers(1, 32))
+def test_stages_hold_every_layer_and_differ_by_one_at_most(layers: int, pp: int) -> None:
+    if pp > layers:
+        with pytest.raises(ValueError, match="stages"):
+            stage_layers(layers, pp)
+        return
+    sizes = stage_layers(layers, pp)
+    assert sum(sizes) == layers
+    assert max(sizes) - min(sizes) <= 1
+    assert sizes[-1] == min(sizes)
+
+
+@pytest.mark.parametrize("tp", [1, 2, 4, 8])
+def test_tp_slices_kv_heads_and_never_below_one(tp: int) -> None:
+    rate = account("Qwen/Qwen3-30B-A3B", tp=tp).kv_bytes_per_token_per_gpu
+    assert rate == 2 * 48 * max(1, 4 // tp) * 128 * 2
+
+
+@pytest.mark.parametrize(("dtype", "rate"), [("bfloat16", 70_272), ("fp8", 35_136)])
+def test_mla_is_whole_on_every_rank_without_a_factor_2(dtype: str, rate: int) -> None:
+    h200 = accelerators()["H200-SXM"]
+    for tp in (8, 16):
+        assert account(V3, h200, tp=tp, kv_cache_dtype=dtype).kv_bytes_per_token_per_gpu == rate
+
+
+@pytest.mark.parametrize(
+    ("model_id", "tp", "why"),
+    [
+        (LLAMA, 3, "does not divide 32 attention heads"),
+        ("Qwen/Qwen3-14B", 5, "5 and 8 key/value heads"),
+        ("Qwen/Qwen2.5-7B-Instruct", 8, "does not divide 28 attention heads"),
+        (LLAMA, 0, "not a size"),
+    ],
+)
+def test_tp_is_refused_where_the_engine_refuses_it(model_id: str, tp: int, why: str) -> None:
+    problem = tensor_parallel_problem(model(model_id), tp)
+    assert problem is not None
+    assert why in problem
+
+
+def test_tp_beyond_the_kv_heads_is_accepted() -> None:
+    assert tensor_parallel_problem(model("Qwen/Qwen3-30B-A3B"), 8) is None
+
+
+def test_experts_spread_over_data_parallel_ranks_while_attention_is_copied() -> None:
+    architecture, h200 = model(V3), accelerators()["H200-SXM"]
+    options = resolve_settings("vllm", "0.19.0", h200, architecture, profile(), {"max_model_len": 8192})
+    held = weights(architecture)
+    alone = memory_account(architecture, held, h200, options, tp=8, ep=8, profile=profile())
+    shared = memory_account(architecture, held, h200, options, tp=1, dp=8, ep=8, profile=profile())
+    attention = sum(layer.attention.parameters for layer in architecture.layers) / 2**30
+    assert shared.weights_gib_per_gpu - alone.weights_gib_per_gpu > 0.5 * attention * 7 / 8
+    assert shared.weights_gib_per_gpu < 0.3 * held.total_bytes / 2**30
+
+
+def test_a_card_smaller_than_the_weights_says_so_and_what_would_fit() -> None:
+    found = account(LLAMA, "T4", max_model_len=4096)
+    assert not found.feasible
+    assert "no memory is left for the KV cache" in found.reasons[0]
+    assert found.least_change == "It fits with tensor parallel 2."
+
+
+def test_a_length_the_cache_cannot_hold_asks_for_the_smallest_change() -> None:
+    found = account(QWEN_72B, tp=2, max_model_len=32_768, gpu_memory_utilization=0.95)
+    assert not found.feasible
+    assert "hold no request of max_model_len 32,768" in found.reasons[0]
+    shorter = int(found.least_change.split()[-1].rstrip("."))
+    assert account(QWEN_72B, tp=2, max_model_len=shorter, gpu_memory_utilization=0.95).feasible
+    assert not account(QWEN_72B, tp=2, max_model_len=shorter + 1024, gpu_memory_utilization=0.95).feasible
+
+
+def test_a_slightly_higher_utilisation_is_tried_first() -> None:
+    found = account(QWEN_72B, tp=2, max_model_len=8192, gpu_memory_utilization=0.9)
+    assert found.least_change.startswith("It fits with --gpu-memory-utilization 0.9")
+    least = float(found.least_change.split()[-1].rstrip("."))
+    assert account(QWEN_72B, tp=2, max_model_len=8192, gpu_memory_utilization=least).feasible
+    assert not account(QWEN_72B, tp=2, max_model_len=8192, gpu_memory_utilization=least - 0.01).feasible
+
+
+def test_settings_resolve_by_version_and_memory_class_and_say_how_they_are_known() -> None:
+    architecture = model(LLAMA)
+
+    def limits(gpu: str, version: str) -> tuple[int, int]:
+        found = resolve_settings("vllm", version, accelerators()[gpu], architecture, profile())
+        return found.max_num_seqs, found.max_num_batched_tokens
+
+    assert limits("H100-SXM", "0.19.0") == (1024, 8192)
+    assert limits("A100-80GB-SXM", "0.19.0") == (256, 2048)
+    assert limits("L40S", "0.19.0") == (256, 2048)
+    assert limits("B200-SXM", "0.32.0") == (1024, 16_384)
+    resolved = resolve_settings("vllm", "0.19.0", accelerators()["H100-SXM"], architecture, profile())
+    assert resolved.provenance["max_num_seqs"][0] == "cited"
+    assert resolved.provenance["max_model_len"][0] == "verified"
+
+
+def test_an_unknown_engine_or_setting_is_one_clear_line() -> None:
+    h100, architecture = accelerators()["H100-SXM"], model(LLAMA)
+    with pytest.raises(UnknownEngine, match="it knows"):
+        resolve_settings("llamacpp", "1", h100, architecture, profile())
+    with pytest.raises(UnknownEngine, match="has no setting 'magic'"):
+        resolve_settings("vllm", "0.19.0", h100, architecture, profile(), {"magic": 1})
+    with pytest.raises(UnknownEngine, match="gpu_memory_utilization"):
+        resolve_settings("vllm", "0.19.0", h100, architecture, profile(), {"gpu_memory_utilization": 7})
+    with pytest.raises(UnknownEngine, match="kv_cache_dtype"):
+        resolve_settings("vllm", "0.19.0", h100, architecture, profile(), {"kv_cache_dtype": "int3"})
+
+
+MODEL_IDS = st.sampled_from(
+    [
+        LLAMA,
+        "google/gemma-3-12b-it",
+        "openai/gpt-oss-20b",
+        "Qwen/Qwen3.5-27B",
+        "moonshotai/Kimi-Linear-48B-A3B-Instruct",
+        "meta-llama/Llama-4-Scout-17B-16E-Instruct",
+        "deepseek-ai/DeepSeek-V2-Lite-Chat",
+        "nvidia/Nemotron-H-56B-Base-8K",
+    ]
+)
+ENGINES = st.sampled_from(
+    [("vllm", "0.6.6"), ("vllm", "0.11.0"), ("vllm", "0.24.0"), ("sglang", "0.5.10"), ("tensorrt-llm", "1.0")]
+)
+
+
+@settings(max_examples=60, deadline=None)
+@given(MODEL_IDS, ENGINES, st.floats(24, 280), st.floats(0.1, 40), st.sampled_from([2048, 8192]))
+def test_more_memory_never_holds_fewer_tokens(
+    model_id: str, engine: tuple[str, str], visible: float, more: float, length: int
+) -> None:
+    small, large = (Accelerator("card", size, 1.0, 1.0) for size in (visible, visible + more))
+    fixed = {
+        "max_num_seqs": 256,
+        "max_num_batched_tokens": 2048,
+        "max_model_len": length,
+        "gpu_memory_utilization": 0.9,
+    }
+    # Overheads are held to one memory class: the profile has two for cards below and above 70 GiB.
+    if (visible < 70) != (visible + more < 70):
+        return
+    less = account(model_id, small, *engine, **fixed)  # type: ignore[arg-type]
+    greater = account(model_id, large, *engine, **fixed)  # type: ignore[arg-type]
+    assert greater.kv_budget_tokens >= less.kv_budget_tokens
+    assert greater.max_concurrency(length) >= less.max_concurrency(length)
+    assert greater.feasible or not less.feasible
+
+
+@settings(max_examples=60, deadline=None)
+@given(MODEL_IDS, ENGINES, st.integers(1, 8000), st.integers(0, 8000))
+def test_longer_requests_never_fit_in_larger_number(
+    model_id: str, engine: tuple[str, str], length: int, more: int
+) -> None:
+    found = account(model_id, "H200-SXM", *engine, max_model_len=8192)  # type: ignore[arg-type]
+    assert found.max_concurrency(length) >= found.max_concurrency(length + more)
+
+
+@given(st.floats(0, 5))
+def test_safety_comes_out_of_the_budget(safety: float) -> None:
+    lost = account(LLAMA).kv_budget_gib_per_gpu - account(LLAMA, safety_gib=safety).kv_budget_gib_per_gpu
+    assert lost == pytest.approx(safety, abs=1e-9)
+
+
+def test_catalogue_files_have_the_columns_of_their_tables() -> None:
+    for file, name in (("accelerators.csv", "accelerator"), ("engines.csv", "engine_profile")):
+        with (CATALOG / file).open(newline="", encoding="utf-8") as lines:
+            rows = list(csv.DictReader(lines))
+        columns = table(name).columns
+        assert list(rows[0]) == [column.name for column in columns]
+        for column in columns:
+            if column.allowed:
+                assert {row[column.name] for row in rows} <= {*column.allowed, *([""] if column.nullable else [])}
+            if not column.nullable and column.type == "VARCHAR":
+                assert all(row[column.name] for row in rows), (file, column.name)
+        keys = [tuple(row[key] for key in table(name).key) for row in rows]
+        assert len(set(keys)) == len(keys)
+
+
+def test_no_sparse_rate_stands_in_the_catalogue() -> None:
+    with (CATALOG / "accelerators.csv").open(newline="", encoding="utf-8") as lines:
+        rows = {row["gpu_id"]: row for row in csv.DictReader(lines)}
+    assert len(rows) >= 58
+    assert (rows["H100-SXM"]["fp16_dense_tflops"], rows["H100-SXM"]["fp8_dense_tflops"]) == ("989", "1979")
+    assert rows["L40S"]["fp8_dense_tflops"] == "733"
+    for row in rows.values():
+        if row["fp16_dense_tflops"] and row["fp8_dense_tflops"]:
+            assert float(row["fp8_dense_tflops"]) <= 2.1 * float(row["fp16_dense_tflops"])
+
+
+def test_visible_memory_is_below_the_label() -> None:
+    with (CATALOG / "accelerators.csv").open(newline="", encoding="utf-8") as lines:
+        for row in csv.DictReader(lines):
+            if row["memory_gb"] and row["visible_memory_gib"]:
+                assert float(row["visible_memory_gib"]) <= float(row["memory_gb"])
+                assert row["visible_memory_label"]
+
+
+@pytest.mark.parametrize(
+    ("name", "gpu_id"),
+    [
+        ("H100", "H100-SXM"),
+        ("H100-80GB", "H100-SXM"),
+        ("H100 80GB SXM", "H100-SXM"),
+        ("NVIDIA H100 80GB HBM3", "H100-SXM"),
+        ("L40S", "L40S"),
+        ("A100 80GB", "A100-80GB-SXM"),
+        ("rtx 4090", "RTX-4090"),
+        ("B200", "B200-SXM"),
+        ("V100", None),
+        ("H1000", None),
+    ],
+)
+def test_a_gpu_goes_by_many_names(name: str, gpu_id: str | None) -> None:
+    assert resolve_gpu(name, accelerators()) == gpu_id
+
+
+def test_every_alias_names_an_accelerator_of_the_catalogue() -> None:
+    assert set(ALIASES.values()) <= set(accelerators())
