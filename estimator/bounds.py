@@ -231,8 +231,8 @@ def bounds(
     """K, L, the TTFT bound, the one that binds, and the rate at which it does, for a mean request.
 
     The capacity is the largest rate whose mean-field TTFT, TPOT and E2E meet their targets (None: no target) with at
-    most min(K, max_num_seqs) requests in the engine and utilisation below 1. Means, and no queue: a start for the search
-    for goodput. 0 when even an idle replica misses a target. Raises ValueError for lengths or limits below 1.
+    most min(K, max_num_seqs) requests in the engine and utilisation below 1. Means, and no queue: a start for the
+    search for goodput. 0 when even an idle replica misses a target. Raises ValueError for lengths or limits below 1.
     """
     load = MeanLoad(isl_tokens, osl_tokens, max_num_batched_tokens, max_num_seqs, request_s)
     k_requests = account.max_concurrency(isl_tokens + osl_tokens)
