@@ -1,4 +1,4 @@
-"""The Dagster code location: assets, checks, the plan job and its weekly schedule, for the workspace in the environment."""
+"""The Dagster code location of a workspace: assets, checks, the plan job and its weekly schedule."""
 
 from __future__ import annotations
 

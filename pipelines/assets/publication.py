@@ -6,14 +6,15 @@ import hashlib
 import json
 from datetime import datetime
 from importlib.metadata import version as package_version
+from typing import Any
 
 import dagster as dg
 import duckdb
-from reports.workbook import build_workbook, workbook_name
 
 from pipelines.assets.estimates import plan_capacity, prediction_error
 from pipelines.planning.frames import plan_frames
 from pipelines.resources import PlanningResource
+from reports.workbook import build_workbook, workbook_name
 from warehouse.publish import publish
 
 
@@ -45,7 +46,7 @@ def plan(planning: PlanningResource) -> dg.MaterializeResult[None]:
     )
 
 
-def plan_header(planning: PlanningResource, sources: list[str]) -> dict[str, object]:
+def plan_header(planning: PlanningResource, sources: list[str]) -> dict[str, Any]:
     """The columns of `plan` that are known before it is published."""
     place = planning.place
     inputs = planning.frame("SELECT source_file, sha256 FROM source_file ORDER BY source_file").to_dicts()

@@ -5,13 +5,19 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-import polars as pl
-
 from pipelines.planning.candidates import Candidate, Catalog, Model
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, ServiceSpec, Workspace
 
 GIVEN = "capsheet.yaml"
+ENGINE_UNITS = {
+    "gpu_memory_utilization": "share",
+    "max_model_len": "tokens",
+    "max_num_seqs": "sequences",
+    "max_num_batched_tokens": "tokens",
+    "block_tokens": "tokens",
+    "speculative_tokens": "tokens",
+}
 
 
 def assumption_rows(
@@ -19,8 +25,8 @@ def assumption_rows(
     catalog: Catalog,
     services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]],
     coefficients: Sequence[Mapping[str, Any]],
-) -> pl.DataFrame:
-    """Rows of `plan_assumption`: money first, then each service's promise, demand, headroom and engine, then physics."""
+) -> list[dict[str, Any]]:
+    """Rows of `plan_assumption`: money first, then each service's promise, demand, headroom, engine; physics."""
     rows: list[dict[str, Any]] = []
 
     def add(
@@ -149,16 +155,10 @@ def assumption_rows(
         )
         settings = candidate.settings
         if settings is not None:
-            for setting in settings.resolved:
-                add(
-                    name,
-                    f"engine_{setting.name}",
-                    setting.value,
-                    setting.unit,
-                    setting.label,
-                    setting.source,
-                    "of the chosen candidate",
-                )
+            for setting, (label, source) in settings.provenance.items():
+                value, unit = getattr(settings, setting), ENGINE_UNITS.get(setting, "")
+                shown = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
+                add(name, f"engine_{setting}", shown, unit, label, source, "of the chosen candidate")
     for row in coefficients:
         add(
             "all",
@@ -169,9 +169,7 @@ def assumption_rows(
             row["source"],
             row["meaning"],
         )
-    return pl.DataFrame(
-        rows, schema_overrides={"value": pl.Float64, "text": pl.String, "comment": pl.String}, infer_schema_length=None
-    )
+    return rows
 
 
 def _considered(services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]]) -> set[str]:

@@ -7,12 +7,10 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
-import polars as pl
-
 from estimator.architecture import Architecture
 from estimator.bounds import Bounds, bounds
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
-from estimator.hardware import Accelerator
+from estimator.hardware import Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
 from estimator.step_time import coefficients_for, step_parameters
@@ -63,6 +61,7 @@ class Candidate:
     account: MemoryAccount | None = None
     step: Floats | None = None
     request_s: float = 0.0
+    kv_blocks: int = 0
     bounds: Bounds | None = None
     status: str = "not_possible"
     reason: str = ""
@@ -72,7 +71,7 @@ class Candidate:
         """What the replay may use of the engine; only for a candidate that fits."""
         assert self.settings is not None and self.account is not None
         return EngineLimits(
-            kv_blocks=self.account.kv_blocks,
+            kv_blocks=self.kv_blocks,
             block_tokens=self.settings.block_tokens,
             max_num_seqs=self.settings.max_num_seqs,
             max_num_batched_tokens=self.settings.max_num_batched_tokens,
@@ -100,12 +99,14 @@ def context_length(spec: ServiceSpec, demand: Demand, architecture: Architecture
 
 def accelerator(catalog: Catalog, name: str, where: str) -> Accelerator:
     """The catalogue's accelerator, or WorkspaceError naming its nearest."""
-    found = catalog.accelerators.get(name)
-    if found is None:
+    known = resolve_gpu(name, catalog.accelerators)
+    if known is None:
         near = difflib.get_close_matches(name, list(catalog.accelerators), n=3, cutoff=0.4)
-        known = f"Near it: {', '.join(near)}" if near else f"It knows {', '.join(sorted(catalog.accelerators))}"
-        raise WorkspaceError(f"{where}: the catalogue has no accelerator {name!r}. {known}.")
-    return found
+        hint = f"Near it: {', '.join(near)}" if near else f"It knows {', '.join(sorted(catalog.accelerators))}"
+        raise WorkspaceError(
+            f"{where}: the catalogue has no accelerator {name!r} with the figures a plan needs. {hint}."
+        )
+    return catalog.accelerators[known]
 
 
 def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, where: str) -> list[Candidate]:
@@ -120,7 +121,7 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
         price = catalog.prices.get(gpu.gpu_id)
         if price is None:
             raise WorkspaceError(
-                f"{where}: there is no price for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} in capsheet.yaml."
+                f"{where}: there is no price for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} in the workspace."
             )
         for engine in spec.candidates.engines:
             for tp in spec.candidates.tensor_parallel:
@@ -190,8 +191,22 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         e2e_target_s=_seconds(limit["e2e"]),
     )
     return replace(
-        candidate, step=step, request_s=request_s, bounds=bound, status="feasible", reason="fits; not yet replayed"
+        candidate,
+        step=step,
+        request_s=request_s,
+        kv_blocks=replay_blocks(account, settings, isl + osl),
+        bounds=bound,
+        status="feasible",
+        reason="fits; not yet replayed",
     )
+
+
+def replay_blocks(account: MemoryAccount, settings: EngineSettings, length_tokens: float) -> int:
+    """KV blocks for a replay, which knows one kind of block: the pool itself, or, for a model whose layers hold
+    different lengths of context, as many as hold its capacity in requests of `length_tokens`."""
+    if len(account.layout.groups) == 1:
+        return account.kv_blocks
+    return int(account.capacity_tokens(length_tokens) // settings.block_tokens)
 
 
 def _seconds(milliseconds: float | None) -> float | None:
@@ -266,23 +281,21 @@ def candidate_row(service: str, model_id: str, candidate: Candidate) -> dict[str
     }
 
 
-def memory_rows(service: str, candidates: Sequence[Candidate]) -> pl.DataFrame:
+def memory_rows(service: str, candidates: Sequence[Candidate]) -> list[dict[str, Any]]:
     """Rows of `plan_memory` for every candidate that has an account."""
-    return pl.DataFrame(
-        [
-            {
-                "service": service,
-                "candidate_id": candidate.candidate_id,
-                "position": i,
-                "term": term.term,
-                "value": float(term.value),
-                "unit": term.unit,
-                "label": term.label,
-                "source": term.source,
-                "note": term.note,
-            }
-            for candidate in candidates
-            if candidate.account is not None
-            for i, term in enumerate(candidate.account.terms)
-        ]
-    )
+    return [
+        {
+            "service": service,
+            "candidate_id": candidate.candidate_id,
+            "position": i,
+            "term": term.term,
+            "value": float(term.value),
+            "unit": term.unit,
+            "label": term.label,
+            "source": term.source,
+            "note": term.note,
+        }
+        for candidate in candidates
+        if candidate.account is not None
+        for i, term in enumerate(candidate.account.terms)
+    ]

@@ -1,16 +1,15 @@
-"""Replays: how much a replica of each shortlisted candidate serves, how many replicas keep the promise, what it costs."""
+"""Replays: how much a replica of a candidate serves, how many replicas keep the promise, what they cost."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
-import polars as pl
-
 from estimator.fleet import control_replicas, deployment_replicas, failure_replicas, replicas_for, smallest_fleet
 from estimator.goodput import Goodput, ServiceLevel, goodput
+
 from estimator.replay import Replay, Workload, replay
 from pipelines.planning.candidates import Candidate
 from pipelines.planning.workload import Demand
@@ -300,49 +299,41 @@ def candidate_figures(sized: Sized, output_tokens_per_s: float) -> dict[str, Any
     }
 
 
-def headroom_rows(service: str, sized: Sized) -> pl.DataFrame:
+def headroom_rows(service: str, sized: Sized) -> list[dict[str, Any]]:
     """Rows of `plan_headroom`."""
-    return pl.DataFrame(
-        [
-            {
-                "service": service,
-                "position": i,
-                "risk": a.risk,
-                "factor": a.factor,
-                "replicas": a.replicas,
-                "gpus": a.replicas * sized.candidate.tp,
-                "basis": a.basis,
-                "label": a.label,
-                "source": a.source,
-            }
-            for i, a in enumerate(sized.allowances)
-        ],
-        schema_overrides={"factor": pl.Float64},
-    )
+    return [
+        {
+            "service": service,
+            "position": i,
+            "risk": a.risk,
+            "factor": a.factor,
+            "replicas": a.replicas,
+            "gpus": a.replicas * sized.candidate.tp,
+            "basis": a.basis,
+            "label": a.label,
+            "source": a.source,
+        }
+        for i, a in enumerate(sized.allowances)
+    ]
 
 
-def cost_rows(service: str, sized: Sized, hours_per_month: float) -> pl.DataFrame:
+def cost_rows(service: str, sized: Sized, hours_per_month: float) -> list[dict[str, Any]]:
     """Rows of `plan_cost`: one a risk, zero lines kept so that every risk is seen to be priced."""
     price = sized.candidate.price
     usd = float(price["usd_per_gpu_hour"])
-    return pl.DataFrame(
-        [
-            {
-                "service": service,
-                "position": i,
-                "item": a.risk,
-                "gpu_id": sized.candidate.gpu.gpu_id,
-                "gpus": a.replicas * sized.candidate.tp,
-                "usd_per_gpu_hour": usd,
-                "hours_per_month": hours_per_month,
-                "usd_per_hour": a.replicas * sized.candidate.tp * usd,
-                "usd_per_month": a.replicas * sized.candidate.tp * usd * hours_per_month,
-                "label": price["label"],
-                "source": price["source"],
-            }
-            for i, a in enumerate(sized.allowances)
-        ]
-    )
-
-
-Sizer = Callable[[ServiceSpec, Demand, Candidate], Sized]
+    return [
+        {
+            "service": service,
+            "position": i,
+            "item": a.risk,
+            "gpu_id": sized.candidate.gpu.gpu_id,
+            "gpus": a.replicas * sized.candidate.tp,
+            "usd_per_gpu_hour": usd,
+            "hours_per_month": hours_per_month,
+            "usd_per_hour": a.replicas * sized.candidate.tp * usd,
+            "usd_per_month": a.replicas * sized.candidate.tp * usd * hours_per_month,
+            "label": price["label"],
+            "source": price["source"],
+        }
+        for i, a in enumerate(sized.allowances)
+    ]

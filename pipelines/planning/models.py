@@ -20,8 +20,8 @@ def model_row(read: ModelRead) -> dict[str, Any]:
         raise SourceError(f"{read.model_id}: {error}") from None
     if architecture.unaccounted:
         raise SourceError(
-            f"{read.model_id}: its config holds {', '.join(architecture.unaccounted)}, which the memory account does not "
-            "cover, so no figure for it would be right. Choose another model."
+            f"{read.model_id}: its config holds {', '.join(architecture.unaccounted)}, which the memory account does "
+            "not cover, so no figure for it would be right. Choose another model."
         )
     weight = weights(architecture, "auto", read.checkpoint_bytes)
     widest = max(architecture.layers, key=lambda layer: layer.attention.kv_elements_per_token).attention

@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 from typing import Any
 
-import polars as pl
-
 from pipelines.planning.candidates import Model
 from pipelines.planning.capacity import Sized
 from pipelines.planning.workload import Demand
@@ -73,7 +71,7 @@ def service_numbers(
     )
     add(
         "l_bound",
-        candidate.bounds.l_requests,
+        candidate.bounds.l_requests or 0,
         "requests",
         "estimated",
         "estimator.bounds.bounds",
@@ -170,8 +168,3 @@ def total_numbers(workspace: Workspace, chosen: dict[str, Sized]) -> list[dict[s
         }
         for name, value, unit, formula, inputs in totals
     ]
-
-
-def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame."""
-    return pl.DataFrame(rows, infer_schema_length=None)

@@ -6,14 +6,13 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
-import polars as pl
 
 from estimator.engines import resolve_settings
 from estimator.memory import memory_account
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import coefficients_for, step_parameters
 from estimator.weights import weights
-from pipelines.planning.candidates import Catalog, Model
+from pipelines.planning.candidates import Catalog, Model, replay_blocks
 
 METRICS = ("ttft_p50", "ttft_p99", "tpot_mean", "e2e_mean")
 _OBSERVED = {
@@ -91,7 +90,7 @@ def _predict(
     )
     step = step_parameters(model.architecture, weight, gpu, observation["tp"], coefficients)
     limits = EngineLimits(
-        kv_blocks=account.kv_blocks,
+        kv_blocks=replay_blocks(account, settings, observation["isl_mean_tokens"] + observation["osl_mean_tokens"]),
         block_tokens=settings.block_tokens,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
@@ -136,10 +135,5 @@ def _workload(observation: Mapping[str, Any]) -> Workload:
 
 def _mixed(mean: float, n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:
     steps = np.floor(np.arange(1, n + 1) * mean).astype(np.int64)
-    return np.diff(steps, prepend=np.int64(0))
-
-
-def frame(rows: list[dict[str, Any]]) -> pl.DataFrame:
-    """Rows as a frame, with floats where a column may be all null."""
-    floats = ("predicted_ms", "observed_ms", "error_ms", "error_ratio", "utilisation")
-    return pl.DataFrame(rows, schema_overrides={**dict.fromkeys(floats, pl.Float64), "note": pl.String})
+    whole: np.ndarray[tuple[int], np.dtype[np.int64]] = np.diff(steps, prepend=np.int64(0))
+    return whole

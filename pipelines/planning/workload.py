@@ -24,6 +24,8 @@ from pipelines.workspace import ServiceSpec, WorkspaceError
 
 REQUEST_COLUMNS = ("arrival_at", "isl_tokens", "osl_tokens", "prefix_hashes", "prefix_block_tokens")
 LENGTH_PERCENTILES = (50, 90, 95, 99)
+WARM_S = 300.0
+"""Replayed before the planning window, and not counted, so that the window begins with engines and caches warm."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -120,7 +122,10 @@ def demand(spec: ServiceSpec, requests: pl.DataFrame) -> Demand:
         osl_tokens=osl,
         workload=workload,
         buckets=joint_buckets(isl, osl),
-        window=busiest_window(arrival_s, isl + osl, spec.trace.window_minutes * 60.0),
+        # Demand is scaled by time-warp, which shortens the warm-up with everything else: take that much more of it.
+        window=busiest_window(
+            arrival_s, isl + osl, spec.trace.window_minutes * 60.0, WARM_S * max(1.0, spec.trace.demand_factor)
+        ),
         demand_factor=spec.trace.demand_factor,
         has_prefixes=prefixed,
     )

@@ -1,0 +1,94 @@
+"""The decision: every shortlisted candidate sized, one chosen a service, and the rows that say so."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+from typing import Any
+
+from estimator.engines import holds_for
+from pipelines.planning import assumptions, capacity, numbers
+from pipelines.planning.candidates import Candidate, Catalog, Model, candidate_row
+from pipelines.planning.capacity import Sized
+from pipelines.planning.workload import Demand
+from pipelines.progress import report
+from pipelines.workspace import ServiceSpec, Workspace, WorkspaceError
+
+Rows = list[dict[str, Any]]
+TABLES = (
+    "plan_assumption",
+    "plan_candidate",
+    "plan_capacity",
+    "plan_bucket",
+    "plan_headroom",
+    "plan_cost",
+    "plan_number",
+)
+
+
+def decide(
+    workspace: Workspace, catalog: Catalog, considered: Sequence[tuple[ServiceSpec, Model, Demand, list[Candidate]]]
+) -> dict[str, Rows]:
+    """Rows of every table of the decision, by table.
+
+    Raises WorkspaceError when no candidate of a service keeps its promise: half a plan would look like a whole one.
+    """
+    total = sum(candidate.status == "feasible" for *_, several in considered for candidate in several)
+    done = 0
+    rows: dict[str, Rows] = {name: [] for name in TABLES}
+    chosen: dict[str, Sized] = {}
+    for spec, model, demand, candidates in considered:
+        sized: list[Sized] = []
+        for candidate in candidates:
+            if candidate.status == "feasible":
+                sized.append(capacity.size(spec, demand, candidate))
+                done += 1
+                report("replaying candidates", done, total)
+        best = capacity.choose(sized)
+        if best is None:
+            raise WorkspaceError(_none_feasible(spec, candidates, sized))
+        best = capacity.verify(spec, demand, best)
+        best = replace(best, candidate=replace(best.candidate, status="chosen", reason="cheapest that keeps the SLO"))
+        chosen[spec.name] = best
+        by_id = {s.candidate.candidate_id: s for s in (*sized, best)}
+        output_rate = float(demand.osl_tokens.sum()) / demand.span_s * demand.demand_factor
+        for candidate in candidates:
+            row = candidate_row(spec.name, model.model_id, candidate)
+            size = by_id.get(candidate.candidate_id)
+            if size is not None:
+                row |= {"status": size.candidate.status, "reason": size.candidate.reason}
+                row |= capacity.candidate_figures(size, output_rate)
+                rows["plan_capacity"] += capacity.capacity_rows(spec.name, spec, size)
+            rows["plan_candidate"].append(row)
+        rows["plan_bucket"] += capacity.bucket_rows(spec.name, spec, demand, best, ("fleet_planned", "fleet_all_up"))
+        rows["plan_headroom"] += capacity.headroom_rows(spec.name, best)
+        rows["plan_cost"] += capacity.cost_rows(spec.name, best, workspace.prices.hours_per_month)
+        rows["plan_number"] += numbers.service_numbers(workspace, spec, model, demand, best)
+    rows["plan_number"] += numbers.total_numbers(workspace, chosen)
+    rows["plan_assumption"] = assumptions.assumption_rows(
+        workspace,
+        catalog,
+        [(spec, model, demand, chosen[spec.name].candidate) for spec, model, demand, _ in considered],
+        _profile_in_use(catalog, chosen),
+    )
+    return rows
+
+
+def _profile_in_use(catalog: Catalog, chosen: Mapping[str, Sized]) -> list[Mapping[str, Any]]:
+    """Engine rows that hold for a chosen engine's version."""
+    engines = {(s.candidate.engine.name.lower(), s.candidate.engine.version) for s in chosen.values()}
+    return [
+        row
+        for row in catalog.profile
+        if any(str(row["engine"]).lower() == name and holds_for(row, version) for name, version in engines)
+    ]
+
+
+def _none_feasible(spec: ServiceSpec, candidates: list[Candidate], sized: list[Sized]) -> str:
+    reasons = [f"{s.candidate.candidate_id}: {s.candidate.reason}" for s in sized]
+    reasons += [f"{c.candidate_id}: {c.reason}" for c in candidates if c.status != "feasible"]
+    shown = "; ".join(reasons[:4]) + (f"; and {len(reasons) - 4} more" if len(reasons) > 4 else "")
+    return (
+        f"service {spec.name}: no candidate keeps its SLO, so there is no plan. {shown}. "
+        "Loosen the target that binds, or add accelerators, tensor_parallel sizes or precisions."
+    )

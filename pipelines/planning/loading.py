@@ -1,0 +1,67 @@
+"""From the warehouse's tables to what planning works on: catalogue, models, demand, candidates."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import polars as pl
+
+from estimator.hardware import Accelerator
+from pipelines.planning import workload
+from pipelines.planning.candidates import Candidate, Catalog, Model, consider
+from pipelines.planning.models import model_of
+from pipelines.planning.workload import Demand
+from pipelines.resources import PlanningResource
+from pipelines.workspace import ServiceSpec, WorkspaceError
+from warehouse.frames import polars_schema
+from warehouse.registry import table
+
+Considered = tuple[ServiceSpec, Model, Demand, list[Candidate]]
+_NEEDED = ("visible_memory_gib", "memory_bandwidth_gbs", "fp16_dense_tflops")
+
+
+def catalog(planning: PlanningResource) -> Catalog:
+    """Accelerators with the figures a plan needs, the price each is planned with, and the engine profile."""
+    fields = set(Accelerator.__dataclass_fields__)
+    return Catalog(
+        accelerators={
+            row["gpu_id"]: Accelerator(**{name: row[name] for name in fields & set(row) if row[name] is not None})
+            for row in planning.rows("accelerator")
+            if all(row[name] for name in _NEEDED)
+        },
+        prices={row["gpu_id"]: row for row in planning.rows("price") if row["planning_default"]},
+        profile=planning.rows("engine_profile"),
+    )
+
+
+def models(planning: PlanningResource) -> dict[str, Model]:
+    """The services' models by the name the workspace gives them."""
+    rows = {row["model_id"]: row for row in planning.rows("model")}
+    missing = [spec.model for spec in planning.place.spec.services if spec.model not in rows]
+    if missing:
+        raise WorkspaceError(f"model {missing[0]} was not read yet: materialize the asset `model` first.")
+    return {spec.model: model_of(rows[spec.model]) for spec in planning.place.spec.services}
+
+
+def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
+    """A service's demand. Requests that failed in the trace took no decode work and are left out."""
+    columns = ", ".join(workload.REQUEST_COLUMNS)
+    query = f"SELECT {columns} FROM request WHERE source_file = ? AND outcome <> 'failed' ORDER BY line"  # noqa: S608
+    return workload.demand(spec, planning.frame(query, [spec.trace.source]))
+
+
+def considered(planning: PlanningResource) -> list[Considered]:
+    """Every service with its candidates, shortlisted. The same rows give the same candidates each time."""
+    known, by_name = catalog(planning), models(planning)
+    found = []
+    for i, spec in enumerate(planning.place.spec.services):
+        wanted = demand(planning, spec)
+        where = planning.place.line_of("services", i, "candidates")
+        found.append((spec, by_name[spec.model], wanted, consider(spec, by_name[spec.model], known, wanted, where)))
+    return found
+
+
+def frame_of(name: str, rows: list[dict[str, Any]]) -> pl.DataFrame:
+    """Rows of a table as a frame typed by the registry, so that an empty or all-null column keeps its type."""
+    schema = {k: v for k, v in polars_schema(table(name)).items() if k != "plan_version"}
+    return pl.DataFrame(rows, schema=schema, orient="row")
