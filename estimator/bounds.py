@@ -78,9 +78,9 @@ class Bounds:
 def _step(p: Parameters, decodes: float, context: float, prefill: float, pairs: float, prompts: float) -> float:
     """A step of `decodes` sequences at `context` tokens and `prefill` tokens of `prompts` prompts."""
     windowed = min(context, p[WINDOW_INDEX])
-    seconds: float = step_seconds(
-        p, decodes + prefill, decodes + prompts, decodes * context, decodes * windowed, pairs, prefill
-    )
+    batch = (decodes + prefill, decodes + prompts, decodes * context, decodes * windowed, pairs, prefill)
+    # All floats: every other mixture of types would be compiled on its own.
+    seconds: float = step_seconds(p, *(float(amount) for amount in batch))
     return seconds
 
 

@@ -138,7 +138,8 @@ def step_terms(
     To explain a step, not to replay one. "prefill launch" is what the host adds where it outlasts the device.
     """
 
-    batch = (tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens)
+    amounts = (tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens)
+    batch = tuple(float(amount) for amount in amounts)
     terms: dict[str, float] = {}
     for term, fields in _TERMS.items():
         part = np.zeros(len(STEP_FIELDS))
