@@ -8,6 +8,7 @@ from __future__ import annotations
 import codecs
 import gzip
 import hashlib
+import stat
 import zlib
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -59,7 +60,10 @@ def open_source(path: Path, name: str) -> Opened:
     try:
         if path.is_dir():
             raise SourceError(f"{name} is a folder. Name the file in it.")
-        size = path.stat().st_size
+        status = path.stat()
+        if not stat.S_ISREG(status.st_mode):
+            raise SourceError(f"{name} is a pipe or a device. Save it to a file and name that.")
+        size = status.st_size
         with path.open("rb") as raw:
             sha256 = hashlib.file_digest(raw, "sha256").hexdigest()
             raw.seek(0)

@@ -13,7 +13,14 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from pipelines.sources.base import SourceError
-from pipelines.sources.models import QUANT_SIDECAR, ModelRead, checkpoint_bytes, parse_object, with_sidecar
+from pipelines.sources.models import (
+    QUANT_SIDECAR,
+    ModelRead,
+    checkpoint_bytes,
+    parse_object,
+    refuse_no_config,
+    with_sidecar,
+)
 
 _TIMEOUT_S = 20.0
 _LOCAL = "or give the path of its config.json as the model"
@@ -61,6 +68,7 @@ def _described(model_id: str, sha: str, sizes: dict[str, int], endpoint: str | N
             f"Name the base model, {_LOCAL}."
         )
     config = _document(model_id, sha, "config.json", endpoint)
+    refuse_no_config(config, f"config.json of {model_id}")
     if QUANT_SIDECAR in sizes:
         config = with_sidecar(config, _document(model_id, sha, QUANT_SIDECAR, endpoint))
     weights = checkpoint_bytes(sizes)

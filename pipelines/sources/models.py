@@ -110,6 +110,7 @@ def _local(path: Path, spec: str) -> ModelRead:
     file = path / "config.json" if path.is_dir() else path
     name = f"{spec}/config.json" if path.is_dir() else spec
     config = _config(file, name)
+    refuse_no_config(config, name)
     sidecar = file.with_name(QUANT_SIDECAR)
     if sidecar.is_file():
         config = with_sidecar(config, _config(sidecar, str(Path(name).with_name(QUANT_SIDECAR))))
@@ -121,7 +122,8 @@ def _local(path: Path, spec: str) -> ModelRead:
 def _config(file: Path, name: str) -> dict[str, Any]:
     opened = open_source(file, name)
     if opened.kind != "text" or opened.size_bytes > _CONFIG_BYTES:
-        raise SourceError(f"{name} is not a config.json (too large, or not text). Name the model's config.json.")
+        what = "Parquet" if opened.kind != "text" else f"{opened.size_bytes:,} bytes long"
+        raise SourceError(f"{name} is {what}, so it is no config.json. Name the model's config.json.")
     return parse_object(read_all(opened), name)
 
 
@@ -142,6 +144,20 @@ def parse_object(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise SourceError(f"{name} holds a JSON {type(parsed).__name__}, not an object. Name the model's config.json.")
     return parsed
+
+
+def refuse_no_config(config: dict[str, Any], name: str) -> None:
+    """Refuse a JSON object that is no model's config, such as an error a download left behind.
+
+    Raises:
+        SourceError: it names neither a model type nor an architecture.
+    """
+    if not config.get("model_type") and not config.get("architectures"):
+        found = shown(", ".join(config), 80)
+        raise SourceError(
+            f"{name} is no model's config: it has neither model_type nor architectures, only {found}. Fetch the "
+            "model's config.json again."
+        )
 
 
 def with_sidecar(config: dict[str, Any], sidecar: dict[str, Any]) -> dict[str, Any]:
@@ -165,7 +181,7 @@ def checkpoint_bytes(sizes: dict[str, int]) -> int | None:
         r".*\.safetensors",
         r"pytorch_model.*\.bin",
     ):
-        found = [size for name, size in sizes.items() if re.fullmatch(pattern, name)]
+        found = [size for name, size in sizes.items() if "/" not in name and re.fullmatch(pattern, name)]
         if found:
             return sum(found)
     return None

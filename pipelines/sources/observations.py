@@ -17,6 +17,7 @@ from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejecte
 from pipelines.sources.files import Opened, open_source
 from warehouse import registry
 from warehouse.contracts import violations
+from warehouse.frames import polars_schema
 
 _TABLE = registry.table("observation")
 _KNOWN = tuple(column.name for column in _TABLE.columns if column.name != "source_file")
@@ -97,7 +98,8 @@ def _stage(opened: Opened, declared: dict[str, object]) -> tuple[pl.DataFrame, d
     found = inference_perf.stage(opened)
     raw = "".join(opened.first_lines)
     if isinstance(found, str):
-        return pl.DataFrame(schema={"line": pl.Int64, "raw": pl.String}), [(1, found, raw)], notes
+        nothing = pl.DataFrame(schema={"line": pl.Int64(), "raw": pl.String(), **polars_schema(_TABLE)})
+        return nothing, [(1, found, raw)], notes
     fixed = {"replicas": 1, "label": "measured", "source": opened.name, **declared}
     identity = opened.name.removesuffix(_SUFFIX)
     row = {"line": 1, "raw": raw, "observation_id": identity, **found, **fixed}
