@@ -174,7 +174,7 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     coefficients = coefficients_for(
         catalog.profile, candidate.engine.name, candidate.engine.version, gpu.gpu_id, weight.precision
     )
-    step = step_parameters(architecture, weight, gpu, tp, coefficients)
+    step = step_parameters(architecture, weight, gpu, tp, coefficients, kv_cache_bytes=settings.kv_element_bytes)
     request_s = coefficients["request_seconds"]
     isl, osl = float(demand.isl_tokens.mean()), float(demand.osl_tokens.mean())
     limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in METRICS}

@@ -88,7 +88,9 @@ def _predict(
     coefficients = coefficients_for(
         catalog.profile, observation["engine"], observation["engine_version"], gpu.gpu_id, weight.precision
     )
-    step = step_parameters(model.architecture, weight, gpu, observation["tp"], coefficients)
+    step = step_parameters(
+        model.architecture, weight, gpu, observation["tp"], coefficients, kv_cache_bytes=settings.kv_element_bytes
+    )
     limits = EngineLimits(
         kv_blocks=replay_blocks(account, settings, observation["isl_mean_tokens"] + observation["osl_mean_tokens"]),
         block_tokens=settings.block_tokens,
