@@ -48,12 +48,9 @@ class Warehouse:
 
         if not self.path.exists():
             raise WarehouseMissing(f"{self.path}: there is no warehouse yet; run `capsheet plan` to make it")
-        con = self._open(read_only=True)
-        try:
+        with self._session(read_only=True) as con:
             check_version(con, self.path)
             yield con
-        finally:
-            con.close()
 
     @contextmanager
     def writer(self) -> Iterator[duckdb.DuckDBPyConnection]:
@@ -64,10 +61,21 @@ class Warehouse:
         from warehouse.migrate import migrate
 
         self.path.parent.mkdir(parents=True, exist_ok=True)
-        con = self._open(read_only=False)
-        try:
+        with self._session(read_only=False) as con:
             migrate(con, self.path)
             yield con
+
+    @contextmanager
+    def _session(self, *, read_only: bool) -> Iterator[duckdb.DuckDBPyConnection]:
+        con = self._open(read_only)
+        try:
+            yield con
+        except (duckdb.IOException, duckdb.FatalException, duckdb.TransactionException) as error:
+            text = " ".join(str(error).split())
+            raise WarehouseUnreadable(
+                f"{self.path}: the disk or the file failed ({text}); free space or restore the file, then run again; "
+                "what was published before is untouched"
+            ) from error
         finally:
             con.close()
 

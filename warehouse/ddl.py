@@ -9,6 +9,17 @@ from collections.abc import Iterator
 
 from warehouse.registry import Column, Table, tables
 
+_BULK = ("request", "rejected_row")
+
+
+def indexed(table: Table) -> bool:
+    """Whether the warehouse itself keeps the table's key unique, with a primary key.
+
+    DuckDB never gives back the space of rows deleted under an index, so a table that is replaced whole on every run
+    would grow by its size each time. Bulk tables and drafts carry no index; `warehouse.write` keeps their keys unique.
+    """
+    return table.name not in _BULK and not table.name.startswith("draft_")
+
 
 def stored_tables() -> Iterator[Table]:
     """Every table that stands in the warehouse, in reading order: a versioned table is followed by its draft."""
@@ -66,7 +77,8 @@ def create_statements(table: Table, name: str | None = None) -> list[str]:
         if conditions:
             parts.append(f"CHECK ({' AND '.join(conditions)})")
         lines.append(" ".join(parts))
-    lines.append(f"  PRIMARY KEY ({', '.join(identifier(key) for key in table.key)})")
+    if indexed(table):
+        lines.append(f"  PRIMARY KEY ({', '.join(identifier(key) for key in table.key)})")
     return [f"CREATE TABLE {target} (\n" + ",\n".join(lines) + "\n)", *comment_statements(table, name)]
 
 

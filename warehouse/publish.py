@@ -25,7 +25,7 @@ import duckdb
 
 from warehouse.connection import Warehouse, transaction
 from warehouse.ddl import identifier
-from warehouse.errors import PublishRefused
+from warehouse.errors import CapsheetError, PublishRefused
 from warehouse.registry import table, tables
 
 BuildWorkbook = Callable[[duckdb.DuckDBPyConnection, int, datetime], tuple[str, bytes]]
@@ -65,7 +65,7 @@ def publish(warehouse: Warehouse, header: Mapping[str, Any], build_workbook: Bui
 
     `header` holds `header_columns()`. Raises PublishRefused, with nothing published, when a mandatory draft is empty,
     the header is incomplete, a row breaks a constraint, or `out_dir` already has a file of the workbook's name; and
-    whatever `build_workbook` raises.
+    whatever `build_workbook` raises. Raises CapsheetError when the version is out but its file could not be written.
     """
     wanted = set(header_columns())
     if set(header) != wanted:
@@ -79,7 +79,13 @@ def publish(warehouse: Warehouse, header: Mapping[str, Any], build_workbook: Bui
         except duckdb.ConstraintException as error:
             raise PublishRefused(f"the plan was not published: {' '.join(str(error).split())}") from error
     path = out_dir / name
-    _deliver(path, content)
+    try:
+        _deliver(path, content)
+    except OSError as error:
+        raise CapsheetError(
+            f"plan version {version} is published, but {path} could not be written ({error.strerror}); "
+            "mend that, and the next `capsheet plan` writes it from the warehouse"
+        ) from error
     return Published(version, path, _sha256(content))
 
 

@@ -14,7 +14,7 @@ import duckdb
 import polars as pl
 
 from warehouse.connection import transaction
-from warehouse.ddl import identifier
+from warehouse.ddl import identifier, indexed
 from warehouse.errors import WriteRefused
 from warehouse.frames import conform
 from warehouse.registry import Table
@@ -36,8 +36,8 @@ def replace_rows(con: duckdb.DuckDBPyConnection, table: Table, frame: pl.DataFra
     """Put `frame` in the place of the rows `where` selects, in one transaction; returns the rows now there for it.
 
     Columns go by name; one the frame lacks becomes NULL where allowed. Every row of the frame must itself lie inside
-    `where`, or a second run would leave it twice. Raises WriteRefused, with nothing changed, otherwise, or when a
-    constraint of the table fails, or when the table holds published versions.
+    `where`, or a second run would leave it twice, and no two may share the table's key. Raises WriteRefused, with
+    nothing changed, otherwise, or when a constraint of the table fails, or when the table holds published versions.
     """
     return replace_together(con, Replacement(table, frame, where))
 
@@ -75,7 +75,14 @@ def _checked(item: Replacement) -> pl.DataFrame:
             f"table {table.name} holds published versions, which never change; only a draft is rewritten"
         )
     frame = conform(table, item.frame)
+    repeated = frame.filter(frame.select(table.key).is_duplicated()) if not frame.is_empty() else frame
+    if repeated.height:
+        key = ", ".join(f"{name} {repeated[name][0]!r}" for name in table.key)
+        raise WriteRefused(f"table {table.name}: more than one row has {key}")
     if item.where != "all":
+        if not indexed(table) and not set(item.where) <= set(table.key):
+            # Rows that stay could then share a key with rows that come, and no index would notice.
+            raise WriteRefused(f"table {table.name} is replaced whole or by a part of its key: {', '.join(table.key)}")
         for name, value in item.where.items():
             column = table.column(name)
             outside = frame.filter(pl.col(column.name).ne_missing(pl.lit(value)))

@@ -27,8 +27,7 @@ CREATE TABLE "rejected_row" (
   "source_file" VARCHAR NOT NULL,
   "line" BIGINT NOT NULL CHECK ("line" >= 0),
   "reason" VARCHAR NOT NULL,
-  "raw" VARCHAR,
-  PRIMARY KEY ("source_file", "line", "reason")
+  "raw" VARCHAR
 );
 COMMENT ON TABLE "rejected_row" IS 'a row that failed its contract, kept with its reason';
 COMMENT ON COLUMN "rejected_row"."source_file" IS 'the file it came from';
@@ -52,8 +51,7 @@ CREATE TABLE "request" (
   "outcome" VARCHAR NOT NULL CHECK ("outcome" IN ('ok', 'failed', 'cancelled', 'unknown')),
   "ttft_ms" DOUBLE CHECK (isfinite("ttft_ms") AND "ttft_ms" >= 0),
   "e2e_ms" DOUBLE CHECK (isfinite("e2e_ms") AND "e2e_ms" >= 0),
-  "queue_ms" DOUBLE CHECK (isfinite("queue_ms") AND "queue_ms" >= 0),
-  PRIMARY KEY ("source_file", "line")
+  "queue_ms" DOUBLE CHECK (isfinite("queue_ms") AND "queue_ms" >= 0)
 );
 COMMENT ON TABLE "request" IS 'one request of a trace';
 COMMENT ON COLUMN "request"."source_file" IS 'the file a row came from';
@@ -363,8 +361,7 @@ CREATE TABLE "draft_plan_assumption" (
   "unit" VARCHAR NOT NULL,
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   "source" VARCHAR NOT NULL,
-  "comment" VARCHAR,
-  PRIMARY KEY ("service", "name")
+  "comment" VARCHAR
 );
 COMMENT ON TABLE "draft_plan_assumption" IS 'an input of the plan';
 COMMENT ON COLUMN "draft_plan_assumption"."position" IS 'order on the sheet';
@@ -408,8 +405,7 @@ CREATE TABLE "draft_plan_workload" (
   "text" VARCHAR,
   "unit" VARCHAR NOT NULL,
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  "source" VARCHAR NOT NULL,
-  PRIMARY KEY ("service", "name")
+  "source" VARCHAR NOT NULL
 );
 COMMENT ON TABLE "draft_plan_workload" IS 'the workload of a service: one figure a row';
 COMMENT ON COLUMN "draft_plan_workload"."service" IS 'service of the workspace';
@@ -467,8 +463,7 @@ CREATE TABLE "draft_workload_bucket" (
   "osl_mean_tokens" DOUBLE NOT NULL CHECK (isfinite("osl_mean_tokens") AND "osl_mean_tokens" > 0),
   "input_share" DOUBLE NOT NULL CHECK (isfinite("input_share") AND "input_share" >= 0 AND "input_share" <= 1),
   "output_share" DOUBLE NOT NULL CHECK (isfinite("output_share") AND "output_share" >= 0 AND "output_share" <= 1),
-  "peak_rps" DOUBLE NOT NULL CHECK (isfinite("peak_rps") AND "peak_rps" >= 0),
-  PRIMARY KEY ("service", "bucket")
+  "peak_rps" DOUBLE NOT NULL CHECK (isfinite("peak_rps") AND "peak_rps" >= 0)
 );
 COMMENT ON TABLE "draft_workload_bucket" IS 'a joint ISL x OSL bucket of a service''s trace';
 COMMENT ON COLUMN "draft_workload_bucket"."service" IS 'service of the workspace';
@@ -513,8 +508,7 @@ CREATE TABLE "draft_workload_window" (
   "requests" BIGINT NOT NULL CHECK ("requests" >= 0),
   "arrival_rps" DOUBLE NOT NULL CHECK (isfinite("arrival_rps") AND "arrival_rps" >= 0),
   "isl_tokens" BIGINT NOT NULL CHECK ("isl_tokens" >= 0),
-  "osl_tokens" BIGINT NOT NULL CHECK ("osl_tokens" >= 0),
-  PRIMARY KEY ("service", "window_start_at", "window_s")
+  "osl_tokens" BIGINT NOT NULL CHECK ("osl_tokens" >= 0)
 );
 COMMENT ON TABLE "draft_workload_window" IS 'a time window of a service''s trace';
 COMMENT ON COLUMN "draft_workload_window"."service" IS 'service of the workspace';
@@ -622,8 +616,7 @@ CREATE TABLE "draft_plan_candidate" (
   "usd_per_gpu_hour" DOUBLE CHECK (isfinite("usd_per_gpu_hour") AND "usd_per_gpu_hour" > 0),
   "usd_per_hour" DOUBLE CHECK (isfinite("usd_per_hour") AND "usd_per_hour" >= 0),
   "usd_per_million_output_tokens" DOUBLE CHECK (isfinite("usd_per_million_output_tokens") AND "usd_per_million_output_tokens" >= 0),
-  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  PRIMARY KEY ("service", "candidate_id")
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
 );
 COMMENT ON TABLE "draft_plan_candidate" IS 'a configuration that was considered for a service';
 COMMENT ON COLUMN "draft_plan_candidate"."service" IS 'service of the workspace';
@@ -691,8 +684,7 @@ CREATE TABLE "draft_plan_memory" (
   "unit" VARCHAR NOT NULL,
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   "source" VARCHAR NOT NULL,
-  "note" VARCHAR,
-  PRIMARY KEY ("service", "candidate_id", "term")
+  "note" VARCHAR
 );
 COMMENT ON TABLE "draft_plan_memory" IS 'a term of a candidate''s memory account';
 COMMENT ON COLUMN "draft_plan_memory"."service" IS 'service of the workspace';
@@ -820,8 +812,7 @@ CREATE TABLE "draft_plan_capacity" (
   "preemptions" BIGINT NOT NULL CHECK ("preemptions" >= 0),
   "prefix_hit_share" DOUBLE NOT NULL CHECK (isfinite("prefix_hit_share") AND "prefix_hit_share" >= 0 AND "prefix_hit_share" <= 1),
   "busy_share" DOUBLE NOT NULL CHECK (isfinite("busy_share") AND "busy_share" >= 0 AND "busy_share" <= 1),
-  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  PRIMARY KEY ("service", "candidate_id", "scenario")
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
 );
 COMMENT ON TABLE "draft_plan_capacity" IS 'a replay of a candidate: workload, engine, result, margin';
 COMMENT ON COLUMN "draft_plan_capacity"."service" IS 'service of the workspace';
@@ -907,8 +898,7 @@ CREATE TABLE "draft_plan_bucket" (
   "tpot_p99_ms" DOUBLE CHECK (isfinite("tpot_p99_ms") AND "tpot_p99_ms" >= 0),
   "e2e_p50_ms" DOUBLE CHECK (isfinite("e2e_p50_ms") AND "e2e_p50_ms" >= 0),
   "e2e_p99_ms" DOUBLE CHECK (isfinite("e2e_p99_ms") AND "e2e_p99_ms" >= 0),
-  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  PRIMARY KEY ("service", "candidate_id", "scenario", "bucket")
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
 );
 COMMENT ON TABLE "draft_plan_bucket" IS 'the replayed fleet''s figures in one bucket';
 COMMENT ON COLUMN "draft_plan_bucket"."service" IS 'service of the workspace';
@@ -959,8 +949,7 @@ CREATE TABLE "draft_plan_headroom" (
   "gpus" INTEGER NOT NULL CHECK ("gpus" >= 0),
   "basis" VARCHAR NOT NULL,
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  "source" VARCHAR NOT NULL,
-  PRIMARY KEY ("service", "risk")
+  "source" VARCHAR NOT NULL
 );
 COMMENT ON TABLE "draft_plan_headroom" IS 'what a service holds against one risk, and what that costs';
 COMMENT ON COLUMN "draft_plan_headroom"."service" IS 'service of the workspace';
@@ -1013,8 +1002,7 @@ CREATE TABLE "draft_plan_cost" (
   "usd_per_hour" DOUBLE NOT NULL CHECK (isfinite("usd_per_hour") AND "usd_per_hour" >= 0),
   "usd_per_month" DOUBLE NOT NULL CHECK (isfinite("usd_per_month") AND "usd_per_month" >= 0),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  "source" VARCHAR NOT NULL,
-  PRIMARY KEY ("service", "item")
+  "source" VARCHAR NOT NULL
 );
 COMMENT ON TABLE "draft_plan_cost" IS 'a line of a service''s cost';
 COMMENT ON COLUMN "draft_plan_cost"."service" IS 'service of the workspace';
@@ -1057,8 +1045,7 @@ CREATE TABLE "draft_plan_number" (
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   "formula" VARCHAR NOT NULL,
   "inputs_json" VARCHAR NOT NULL,
-  "source" VARCHAR NOT NULL,
-  PRIMARY KEY ("number")
+  "source" VARCHAR NOT NULL
 );
 COMMENT ON TABLE "draft_plan_number" IS 'a published figure with how it came about';
 COMMENT ON COLUMN "draft_plan_number"."number" IS 'its name: service.figure';
@@ -1100,8 +1087,7 @@ CREATE TABLE "draft_plan_check" (
   "severity" VARCHAR NOT NULL CHECK ("severity" IN ('stops', 'warns', 'informs')),
   "observed" VARCHAR NOT NULL,
   "expected" VARCHAR NOT NULL,
-  "remedy" VARCHAR,
-  PRIMARY KEY ("check_name", "scope")
+  "remedy" VARCHAR
 );
 COMMENT ON TABLE "draft_plan_check" IS 'a check on the plan''s inputs or figures';
 COMMENT ON COLUMN "draft_plan_check"."position" IS 'order on the sheet';
@@ -1169,8 +1155,7 @@ CREATE TABLE "draft_prediction_error" (
   "saturated" BOOLEAN NOT NULL,
   "utilisation" DOUBLE CHECK (isfinite("utilisation") AND "utilisation" >= 0),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
-  "note" VARCHAR,
-  PRIMARY KEY ("service", "observation_id", "metric")
+  "note" VARCHAR
 );
 COMMENT ON TABLE "draft_prediction_error" IS 'one predicted figure against what was observed';
 COMMENT ON COLUMN "draft_prediction_error"."service" IS 'service';

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import resource
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -12,7 +13,7 @@ import pytest
 
 from tests.warehouse.rows import fill_drafts, header, publish_one, valid_rows, workbook
 from warehouse.connection import Warehouse
-from warehouse.errors import PublishRefused
+from warehouse.errors import CapsheetError, PublishRefused, WarehouseUnreadable
 from warehouse.publish import MANDATORY, Settled, publish, settle_workbooks
 from warehouse.registry import table, tables
 from warehouse.write import replace_rows
@@ -157,6 +158,34 @@ def test_an_edited_workbook_is_reported_and_left_alone(drafted: Warehouse, tmp_p
     out.path.write_bytes(b"finance was here")
     assert settle_workbooks(drafted, tmp_path / "plans") == Settled(written=(), edited=(out.path,))
     assert out.path.read_bytes() == b"finance was here"
+
+
+def test_a_workbook_whose_folder_fails_is_published_and_says_so(drafted: Warehouse, tmp_path: Path) -> None:
+    plans = tmp_path / "plans"
+
+    def build(con: duckdb.DuckDBPyConnection, version: int, created_at: datetime) -> tuple[str, bytes]:
+        plans.rmdir()  # the folder goes away between the check and the writing
+        return "book.xlsx", b"bytes"
+
+    with pytest.raises(CapsheetError, match=r"plan version 1 is published, but .* could not be written"):
+        publish(drafted, header(), build, plans)
+    assert settle_workbooks(drafted, plans).written == (plans / "book.xlsx",)
+    assert (plans / "book.xlsx").read_bytes() == b"bytes"
+
+
+def test_a_full_disk_leaves_the_former_version_whole(drafted: Warehouse, tmp_path: Path) -> None:
+    publish_one(drafted, tmp_path)
+    before = _everything(drafted, 1)
+    limit, most = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (drafted.path.stat().st_size, most))  # no file may grow beyond this
+    try:
+        with pytest.raises(WarehouseUnreadable, match="free space"):
+            publish(drafted, header(), lambda con, version, created_at: ("big.xlsx", bytes(40_000_000)), tmp_path)
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (limit, most))
+    assert _versions(drafted) == [1]
+    assert _everything(drafted, 1) == before
+    assert publish_one(drafted, tmp_path).version == 2
 
 
 def test_there_is_nothing_to_settle_without_a_warehouse(warehouse: Warehouse, tmp_path: Path) -> None:

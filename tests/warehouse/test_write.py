@@ -70,6 +70,32 @@ def test_a_frame_without_rows_empties_its_scope(empty: Warehouse) -> None:
         assert con.execute("SELECT count(*) FROM request").fetchall() == [(0,)]
 
 
+def test_rows_that_share_a_key_are_refused_whether_the_table_has_an_index_or_not(empty: Warehouse) -> None:
+    request = valid_rows(REQUEST, 2, source_file="a.csv", line=7)
+    price = valid_rows(table("price"), 2, price_id="one")
+    with empty.writer() as con:
+        with pytest.raises(WriteRefused, match=r"more than one row has source_file 'a\.csv', line 7"):
+            replace_rows(con, REQUEST, request, "all")
+        with pytest.raises(WriteRefused, match="more than one row has price_id 'one'"):
+            replace_rows(con, table("price"), price, "all")
+
+
+def test_a_table_without_an_index_is_replaced_by_its_key_only(empty: Warehouse) -> None:
+    with empty.writer() as con, pytest.raises(WriteRefused, match="by a part of its key: source_file, line"):
+        replace_rows(con, REQUEST, valid_rows(REQUEST, 2, tenant="a"), {"tenant": "a"})
+
+
+@pytest.mark.parametrize("name", ["request", "rejected_row", "draft_workload_window"])
+def test_writing_the_same_rows_again_and_again_leaves_no_dead_ones_in_the_file(empty: Warehouse, name: str) -> None:
+    of = table(name)
+    stored = "SELECT sum(count) FROM pragma_storage_info(?) WHERE column_path = '[0]'"  # rows, dead ones too
+    for _ in range(3):
+        with empty.writer() as con:
+            replace_rows(con, of, valid_rows(of, 3000), "all")
+    with empty.reader() as con:
+        assert con.execute(stored, [name]).fetchall() == [(3000,)]
+
+
 def test_a_row_outside_the_scope_it_replaces_is_refused(empty: Warehouse) -> None:
     with empty.writer() as con, pytest.raises(WriteRefused, match=r"2 rows are not of source_file = 'a.csv'"):
         replace_rows(con, REQUEST, _requests(2, "b.csv"), {"source_file": "a.csv"})
