@@ -89,7 +89,7 @@ def write(
 def _in_order(decision: Decision, rows: list[Row]) -> list[Row]:
     rank = {row["candidate_id"]: i for i, row in enumerate(decision.ranked)}
     scenarios = list(SCENARIO_WORDS)
-    return sorted(rows, key=lambda r: (rank.get(r["candidate_id"], len(rank)), -scenarios.index(r["scenario"])))
+    return sorted(rows, key=lambda r: (rank.get(r["candidate_id"], len(rank)), scenarios.index(r["scenario"])))
 
 
 def _who(row: Row) -> list[Value]:
@@ -106,7 +106,10 @@ def _engine(row: Row) -> list[Value]:
 
 
 def _result(page: Page, replays: list[Row]) -> None:
-    page.section("Result", "Open-loop replay. Least margin: the smallest of target / figure − 1 over the targets.")
+    page.section(
+        "Result",
+        "Open-loop replay. Goodput: largest rate inside the SLO. Least margin: the smallest target / figure − 1.",
+    )
     first = page.row + 1
     rows: list[list[Value]] = [
         [*_who(r), r["replicas"], r["gpus"], r["arrival_rps"], r["attainment"], r["attainment_target"],

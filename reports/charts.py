@@ -61,9 +61,14 @@ def line(sheet: Worksheet, title: str, y_title: str, columns: Sequence[int], row
     if len(columns) == 2:
         chart.legend = None
     _finish(chart, title, "", y_title, "0.0")
-    every = max(1, (rows[1] - rows[0]) // 12)
+    every = label_step(rows[1] - rows[0])
     chart.x_axis.tickLblSkip = chart.x_axis.tickMarkSkip = every  # type: ignore[attr-defined]
     return chart
+
+
+def label_step(points: int) -> int:
+    """Points from one label of a line's axis to the next: about twelve labels, however many points."""
+    return max(1, points // 12)
 
 
 def paired(

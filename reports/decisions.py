@@ -21,11 +21,12 @@ STATUS_WORDS = {
 """Statuses of `plan_candidate` in reading order, in words."""
 _RANK = {status: rank for rank, status in enumerate(STATUS_WORDS)}
 SCENARIO_WORDS = {
-    "goodput_replica": "one replica at its largest rate inside the SLO",
     "fleet_planned": "fleet at the planned rate",
     "fleet_all_up": "fleet, every replica up",
     "fleet_one_down": "fleet, one replica down",
+    "goodput_replica": "one replica at goodput",
 }
+"""Scenarios of `plan_capacity` in reading order, in words."""
 RISK_WORDS = {
     "demand": "demand itself",
     "traffic": "traffic above forecast",

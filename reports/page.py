@@ -213,9 +213,10 @@ class Page:
     def lines(self, text: str, column: int, bold: bool = False) -> int:
         """Lines a wrapped text takes; words that do not fit a line end it early, hence the allowance."""
         width = max(4.0, (self.widths[column - 1] - 1.3) * (1.05 if bold else 1.2))
-        count, used = 0, 0.0
+        count = 0
         for paragraph in text.split("\n"):
-            count, used = count + 1, 0.0
+            count += 1
+            used = 0.0
             for word in paragraph.split(" "):
                 if used and used + 1 + len(word) > width:
                     count, used = count + 1, 0.0
@@ -226,7 +227,7 @@ class Page:
 
     def chart(self, chart: ChartBase, width_cm: float, height_cm: float, column: str = "A") -> None:
         """Place a chart and leave the rows it covers free (a row is about 0.53 cm)."""
-        chart.width, chart.height = width_cm, height_cm
+        chart.width, chart.height = width_cm, height_cm  # type: ignore[assignment]  # its own default is 7.5
         self.sheet.add_chart(chart, f"{column}{self.row}")
         self.row += math.ceil(height_cm / 0.53) + 1
 
@@ -253,7 +254,7 @@ class Page:
         sheet.page_setup.paperSize = 9
         sheet.page_setup.fitToWidth, sheet.page_setup.fitToHeight = 1, 0
         sheet.sheet_properties.pageSetUpPr = PageSetupProperties(fitToPage=True)
-        sheet.print_title_rows = "1:3"
+        sheet.print_title_rows = "1:4"
         columns = last_column or len(self.widths)
         sheet.print_area = f"A1:{get_column_letter(columns)}{max(self.row, 4)}"
         margins = sheet.page_margins

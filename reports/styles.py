@@ -13,7 +13,7 @@ FONT = "Calibri"
 INK, MUTED, BLUE, GREEN, RED, AMBER = "1F2937", "5B6472", "0000FF", "00702B", "B3261E", "8A5A00"
 HEAD_FILL, INPUT_FILL, RULE_LINE = "E3E9F1", "FFF8DC", "C4CBD6"
 HEAT_LOW, HEAT_HIGH = "FFFFFF", "8FB3DC"
-SERIES = ("2F6DB5", "E08A1E", "4C9A6A", "8C6BB1", "B8554E", "6B7F99", "C2A83E", "3FA7A0")
+SERIES = ("2F6DB5", "E08A1E", "4C9A6A", "8C6BB1", "7FB5D9", "6B7F99", "C2A83E", "B8554E")
 """Colours of chart series, told apart in grey print and by colour-blind readers."""
 
 _THIN = Side(style="thin", color=RULE_LINE)

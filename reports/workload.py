@@ -40,7 +40,7 @@ def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], sub
     _figures(page, frames, decisions)
     for index, decision in enumerate(decisions):
         page.new_page()
-        _service(page, frames, decision.service, _DATA_AT + 3 * index)
+        _service(page, frames, decision.service, _DATA_AT + 4 * index)
     rows: list[list[Value]] = [
         [r["service"], r["bucket"], r["requests"], r["share"], r["isl_mean_tokens"], r["osl_mean_tokens"],
          r["input_share"], r["output_share"], r["peak_rps"]]
@@ -133,20 +133,25 @@ def _arrivals(page: Page, service: str, windows: list[Row], column: int) -> None
     begins = f", from {series[0]['window_start_at']:%Y-%m-%d %H:%M} UTC"
     page.put(top - 1, column, f"Chart data: {service}", "plan note")
     page.put(top, column, "Window start, UTC", "plan header")
-    page.put(top, column + 1, "Requests/s", "plan header number")
+    page.put(top, column + 1, "Axis", "plan header")
+    page.put(top, column + 2, "Requests/s", "plan header number")
     sheet.column_dimensions[get_column_letter(column)].width = 17
-    sheet.column_dimensions[get_column_letter(column + 1)].width = 11
+    sheet.column_dimensions[get_column_letter(column + 2)].width = 11
     rows = iter(series)
     last = top
     days = (series[-1]["window_start_at"] - series[0]["window_start_at"]).days
     moment = "%H:%M" if days < 1 else "%m-%d %H:%M" if chosen_s < 86_400 else "%Y-%m-%d"
+    every = charts.label_step(-(-len(series) // group))
     while chunk := list(islice(rows, group)):
         last += 1
         rate = sum(w["arrival_rps"] for w in chunk) / len(chunk)
-        page.put(last, column, f"{chunk[0]['window_start_at']:{moment}}", "plan line")
-        page.put(last, column + 1, rate, "plan figure", styles.RATE)
+        begun = chunk[0]["window_start_at"]
+        page.put(last, column, begun)
+        labelled = (last - top - 1) % every == 0
+        page.put(last, column + 1, f"{begun:{moment}}" if labelled else "", "plan line")
+        page.put(last, column + 2, rate, "plan figure", styles.RATE)
     title = f"Requests a second, windows of {_duration(chosen_s)}{averaged}{begins}"
-    page.chart(charts.line(sheet, title, "requests/s", (column, column + 1), (top, last)), 26, 7)
+    page.chart(charts.line(sheet, title, "requests/s", (column + 1, column + 2), (top, last)), 26, 7)
 
 
 def _duration(seconds: int) -> str:
