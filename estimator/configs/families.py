@@ -12,39 +12,21 @@ NESTED = ("text_config", "llm_config", "language_config", "language_model_config
 """Where multimodal configs keep their language model; the first that holds an object is read, repeatedly."""
 
 KNOWN = frozenset(
-    """afmoe apertus arcee baichuan bailing_moe bailing_moe_v2 bloom chatglm codegen cohere cohere2 command-r dbrx
-    deepseek deepseek_v2 deepseek_v3 deepseek_v32 deepseek_v4 deepseek_ref dots1 ernie4_5 ernie4_5_moe exaone exaone4
-    falcon gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text glm glm4 glm4_moe glm_moe_dsa gpt2 gpt_bigcode gpt_neox
-    gpt_oss gptj granite granitemoe granitemoehybrid granitemoeshared grok-1 hunyuan_v1_dense hunyuan_v1_moe internlm
-    internlm2 internlm3 jais jamba kimi_k2 kimi_k25 kimi_k3 kimi_linear kimi_vl llama llama4 llama4_text llava
-    llava_next mamba mamba2 mimo mimo_v2_flash minicpm minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral
-    mistral3 mixtral mllama moonshot mpt nemotron nemotron-nas nemotron_h olmo olmo2 olmo3 olmoe opt persimmon phi phi3
-    phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe
-    qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss
-    smollm3 solar stablelm starcoder2 step3p5 step3p7 xverse yi""".split()  # noqa: SIM905 - a table of words
+    """baichuan bailing_moe bailing_moe_v2 bloom chatglm cohere cohere2 command-r deepseek deepseek_v2
+    deepseek_v3 deepseek_v32 deepseek_v4 deepseek_ref dots1 ernie4_5 ernie4_5_moe exaone exaone4 falcon gemma
+    gemma2 gemma3 gemma3_text gemma4 gemma4_text glm glm4 glm4_moe glm_moe_dsa gpt2 gpt_bigcode gpt_neox gpt_oss
+    gptj granite granitemoe granitemoehybrid internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
+    kimi_linear kimi_vl llama llama4 llama4_text llava llava_next mamba mamba2 mimo mimo_v2_flash minicpm
+    minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral mistral3 mixtral moonshot mpt nemotron nemotron-
+    nas nemotron_h olmo olmo2 olmo3 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe
+    qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl
+    qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar stablelm starcoder2 step3p5 step3p7 yi""".split()  # noqa: SIM905
 )
 """Model types whose shape the sibling modules describe whole. Any other is read as a plain decoder and says so."""
 
 TIED = frozenset(
-    [
-        "gemma",
-        "gemma2",
-        "gemma3",
-        "gemma3_text",
-        "gemma4",
-        "gemma4_text",
-        "opt",
-        "gpt2",
-        "bloom",
-        "cohere",
-        "cohere2",
-        "starcoder2",
-        "gpt_bigcode",
-        "mpt",
-        "mamba",
-        "mamba2",
-        "falcon",
-    ]
+    """gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text opt gpt2 bloom cohere cohere2 starcoder2 gpt_bigcode mpt mamba
+    mamba2 falcon""".split()  # noqa: SIM905
 )
 """Families whose class default ties the output head to the input embedding."""
 

@@ -110,8 +110,8 @@ def unaccounted(text: Fields, family: str, outer_type: str, *, known: bool, laye
         ][:12]
     if family == "deepseek_v4" or text.has("compress_ratios"):
         out.append("compressed attention: the cache's page layout is approximated")
-    if text.has("sparse_attention_config") and family != "minimax_m3":
-        out.append("sparse_attention_config")
+    if text.has("sparse_attention_config"):
+        out.append("sparse_attention_config: the index beside the cache is not sized")
     if not any(layer.attention.parameters for layer in layers):
         out.append("no attention layer found")
     return tuple(out)

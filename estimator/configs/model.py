@@ -55,7 +55,7 @@ def _parse(config: Fields, where: str) -> Architecture:
     hidden = text.integer("hidden_size", "n_embd", "d_model", "dim", maximum=1_000_000)
     layers = _layers(text, family, hidden)
     vision, vision_problem = vision_parameters(config, hidden)
-    scheme = quantization(config, text)
+    scheme = quantization(config, text, len(layers))
     tied = text.boolean("tie_word_embeddings", default=config.boolean("tie_word_embeddings", default=family in TIED))
     positions = text.integer(*POSITIONS, default=config.integer(*POSITIONS, default=2048))
     multimodal = any(config.has(name) for name in ("vision_config", "visual", "audio_config", "vision_tower_config"))

@@ -17,9 +17,11 @@ from estimator.configs.fields import Fields
 
 GROUPS = ("q_group_size", "group_size")
 ATTENTION = re.compile(
-    r"(self_attn|linear_attn|attention|\.attn)(\*|\..*)?$(?<!norm)(?<!indexer)(?<!weights_proj)(?<!in_proj_[ab])(?<!conv1d)"
+    r"(self_attn|linear_attn|attention|\.attn)(\*|\..*)?$(?<!norm)(?<!weights_proj)(?<!in_proj_[ab])(?<!conv1d)"
 )
 """Names of modules that are attention layers or their projections, and not the norms, indexers or gates beside them."""
+DENSE = re.compile(r"shared_expert|mlp\.(gate|up|down|gate_up)_proj|\.mlp$|mlp\*")
+EXPERTS = re.compile(r"(?<!shared_)experts(?!.*shared)")
 
 
 @dataclass(frozen=True, slots=True)
@@ -44,8 +46,8 @@ def int4(group: int, zero_point: bool) -> Scheme:
     return Scheme("int4", 4 + (16 + (4 if zero_point else 0)) / max(group, 1), "fp16")
 
 
-def quantization(config: Fields, text: Fields) -> Quantization:
-    """What the checkpoint declares; raises UnsupportedConfig for a method capsheet does not know."""
+def quantization(config: Fields, text: Fields, layers: int) -> Quantization:
+    """What the checkpoint of a model of so many layers declares; raises UnsupportedConfig for a method capsheet does not know."""
     declared = config.mapping("quantization_config") or text.mapping("quantization_config", "compression_config")
     sidecar = config.mapping("hf_quant_config")
     if sidecar is not None:
@@ -59,24 +61,24 @@ def quantization(config: Fields, text: Fields) -> Quantization:
             if expert not in {"fp4"}
             else replace(_whole(NONE), scheme="mixed", expert_bits=MXFP4.bits, expert_compute="fp4")
         )
-    out = _declared(declared, config, text)
+    out = _declared(declared, config, text, layers)
     kv = _kv_dtype(declared) or (_kv_dtype(sidecar) if sidecar is not None else None)
     return replace(out, kv_cache_dtype=kv)
 
 
-def _declared(declared: Fields, config: Fields, text: Fields) -> Quantization:
+def _declared(declared: Fields, config: Fields, text: Fields, layers: int) -> Quantization:
     method = declared.text("quant_method").lower()
     algo = declared.text("quant_algo").upper()
     if algo == "MIXED_PRECISION" and declared.text("moe_quant_algo").upper() == "NVFP4":
         base = _whole(FP8_BLOCK, f"{method} with NVFP4 experts")
         out = replace(base, scheme="mixed", expert_bits=NVFP4.bits, expert_compute="fp4")
-        return _left_out(out, declared)
+        return _left_out(out, declared, layers)
     if method == "compressed-tensors" or (algo in {"", "MIXED_PRECISION"} and declared.has("config_groups")):
-        return _left_out(_grouped(declared), declared)
+        return _left_out(_grouped(declared), declared, layers)
     if algo == "MIXED_PRECISION":
-        return _left_out(_by_module(declared), declared)
+        return _left_out(_by_module(declared), declared, layers)
     scheme = _single(declared, method, algo)
-    out = _left_out(_whole(scheme, method or algo.lower()), declared)
+    out = _left_out(_whole(scheme, method or algo.lower()), declared, layers)
     if config.text("expert_dtype", default=text.text("expert_dtype")) == "fp4" and scheme.name == "fp8":
         # DeepSeek-V4 ships FP4 experts under an FP8 header.
         out = replace(out, scheme="mixed", expert_bits=MXFP4.bits, expert_compute="fp4", detail="fp8, fp4 experts")
@@ -198,31 +200,37 @@ def _by_module(declared: Fields) -> Quantization:
     return out
 
 
-def _left_out(out: Quantization, declared: Fields) -> Quantization:
-    """Undo the scheme for whole kinds of modules the checkpoint keeps in 16 bits."""
+def _left_out(out: Quantization, declared: Fields, layers: int) -> Quantization:
+    """Bits of each kind of module averaged with the layers the checkpoint keeps in 16 bits."""
     values = declared.first(("modules_to_not_convert", "ignore", "exclude_modules", "ignored_layers"))[1]
     names = [name for name in values if isinstance(name, str)] if isinstance(values, list | tuple) else []
-    if not names:
-        return out
-    changes: dict[str, object] = {}
-    attention = [name for name in names if ATTENTION.search(name)]
-    if any("*" in name or name.startswith("re:") or not re.search(r"\d", name) for name in attention) or _many(
-        attention
-    ):
-        changes["attention_bits"] = 16.0
-    experts = [name for name in names if re.search(r"(?<!shared_)experts", name) and "shared" not in name]
-    if _many(experts):
-        changes |= {"expert_bits": 16.0, "expert_compute": "fp16"}
-    shared = [name for name in names if re.search(r"shared_expert|mlp\.(gate|up|down)_proj|\.mlp$|mlp\*", name)]
-    if _many(shared) and out.scheme != "mixed":
-        changes["dense_bits"] = 16.0
-    return replace(out, **changes)  # type: ignore[arg-type]
+    names = [name for name in names if not re.search(r"vision|visual|mtp|indexer", name)]
+    attention = _kept(names, ATTENTION, layers)
+    dense = _kept(names, DENSE, layers) if out.scheme != "mixed" else 0.0
+    experts = _kept(names, EXPERTS, layers)
+    return replace(
+        out,
+        attention_bits=out.attention_bits * (1 - attention) + 16 * attention,
+        dense_bits=out.dense_bits * (1 - dense) + 16 * dense,
+        expert_bits=out.expert_bits * (1 - experts) + 16 * experts,
+        expert_compute="fp16" if experts == 1 else out.expert_compute,
+    )
 
 
-def _many(names: list[str]) -> bool:
-    """Whether a list of modules stands for most layers rather than for a first or last one."""
-    layers = {match.group(1) for name in names if (match := re.search(r"\.(\d+)\.", name))}
-    return len(layers) > 8 or any("*" in name and not re.search(r"\.\d", name) for name in names)
+def _kept(names: list[str], pattern: re.Pattern[str], layers: int) -> float:
+    """Share of the layers whose modules of a kind are left in 16 bits; 1 where a name stands for every layer."""
+    found: set[int] = set()
+    for name in names:
+        number = re.search(r"\.(\d{1,6})(?=\.|\*|$)", name)
+        # A layer named whole is a dense first one wherever it was seen: it has no experts.
+        whole_layer = pattern is not EXPERTS and re.search(r"layers\.\d+\*?$", name)
+        if not whole_layer and not pattern.search(name):
+            continue
+        if number is None:
+            return 1.0
+        if int(number.group(1)) < layers:
+            found.add(int(number.group(1)))
+    return min(1.0, len(found) / layers)
 
 
 def _kv_dtype(declared: Fields) -> str | None:
