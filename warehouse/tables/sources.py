@@ -186,7 +186,9 @@ OBSERVATION = Table(
         Column("ttft_p90_ms", "DOUBLE", _SERVED, "ms", True, positive=True),
         Column("ttft_p99_ms", "DOUBLE", _SERVED, "ms", True, positive=True),
         Column("tpot_mean_ms", "DOUBLE", "mean time per output token after the first", "ms", True, positive=True),
-        Column("tpot_basis", "VARCHAR", "how TPOT was had: 'reported' or 'from_e2e' (E2E - TTFT over OSL - 1)", "", True),
+        Column(
+            "tpot_basis", "VARCHAR", "how TPOT was had: 'reported' or 'from_e2e' (E2E - TTFT over OSL - 1)", "", True
+        ),
         Column("e2e_mean_ms", "DOUBLE", _SERVED, "ms", True, positive=True),
         Column("e2e_p50_ms", "DOUBLE", _SERVED, "ms", True, positive=True),
         Column("e2e_p99_ms", "DOUBLE", _SERVED, "ms", True, positive=True),
