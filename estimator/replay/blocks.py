@@ -184,14 +184,17 @@ def hold(f: Fleet, e: int, r: int, hits: int) -> None:
             runs[s].blocks = used
         runs[s].users += 1
     if q.own_run != NONE:
+        # What it does not use of its own run, a partly filled block at least, keeps its place in the queue.
         s = int(q.own_run)
         q.own_run = NONE
-        if hits > shared:
+        own = hits - shared
+        if own == runs[s].blocks:
             _queue_remove(g, runs, s)
-            g.empty += runs[s].blocks - (hits - shared)
             _drop_run(f, e, s)
         else:
+            runs[s].blocks -= own
             runs[s].key = NONE
+            g.idle -= own
 
 
 @njit()

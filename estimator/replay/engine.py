@@ -273,6 +273,7 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
         longest_s = max(longest_s, step_s)
         now_s += step_s
     g.end_s = now_s
+    g.tokens_max = max(g.tokens_max, g.kv_full)
     if longest_s > 0.0:
         stall_push(g, g.steps, longest_s)
     return flying
