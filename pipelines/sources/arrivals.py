@@ -14,7 +14,7 @@ import polars as pl
 from pipelines.sources.columns import EARLIEST, LATEST, MAX_SECONDS, Reading, Rule, missing, told
 from pipelines.sources.layout import TraceOptions
 
-_TAIL = r"^(?:[.,]([0-9]{1,9}))?\s*(Z|z|UTC|[+-][0-9]{2}(?::?[0-9]{2})?)?$"
+_TAIL = r"^(?:[.,]([0-9]{1,9}))?\s*(Z|z|UTC|[+-](?:0[0-9]|1[0-4])(?::?[0-5][0-9])?)?$"
 NAIVE = "_naive"
 """Marks a kept row whose time had no zone of its own."""
 
@@ -63,7 +63,7 @@ def _to_utc(local: pl.Expr, zone: str) -> pl.Expr:
 
 
 def relative(cell: str, unit: str, options: TraceOptions) -> list[Reading]:
-    """Times counted from `start_at`, in seconds ("s") or milliseconds ("ms"); from 0 to 10⁹ seconds."""
+    """Times counted from `start_at`, in seconds ("s") or milliseconds ("ms"), up to the year 2100 in Unix time."""
     per_s = {"s": 1, "ms": 1_000}[unit]
     number = pl.col(cell).cast(pl.Float64, strict=False)
     usable = pl.when(number.is_between(0, MAX_SECONDS * per_s)).then(number)
@@ -79,11 +79,11 @@ def relative(cell: str, unit: str, options: TraceOptions) -> list[Reading]:
 
 def in_order(frame: pl.DataFrame) -> tuple[pl.DataFrame, str]:
     """The frame by arrival, then by line, and a note on how many rows were out of order."""
+    frame = frame if frame["line"].is_sorted() else frame.sort("line")
     back = int((frame["arrival_at"].cast(pl.Int64).diff() < 0).sum())
-    if not back and frame["line"].is_sorted():
+    if not back:
         return frame, "arrivals in order"
-    note = f"sorted: {back:,} arrivals earlier than the row before" if back else "arrivals in order"
-    return frame.sort("arrival_at", "line", maintain_order=True), note
+    return frame.sort("arrival_at", "line"), f"sorted: {back:,} arrivals earlier than the row before"
 
 
 def grid(frame: pl.DataFrame) -> tuple[int, float] | None:

@@ -27,4 +27,5 @@ AZURE = Layout(
     required=("TIMESTAMP", "ContextTokens", "GeneratedTokens"),
     optional=("NumImages",),
     readings=_readings,
+    heeds=("timezone",),
 )

@@ -41,4 +41,5 @@ BURSTGPT = Layout(
     required=("Timestamp", "Model", "Request tokens", "Response tokens"),
     optional=("Session ID", "Elapsed time"),
     readings=_readings,
+    heeds=("start_at", "time_unit"),
 )

@@ -72,4 +72,5 @@ CANONICAL = Layout(
     required=("isl_tokens", "osl_tokens"),
     optional=("cached_tokens", "prefix_hashes", "prefix_block_tokens", "outcome", *_TEXT, *_LATENCY_MS),
     readings=_readings,
+    heeds=("timezone", "start_at", "block_tokens"),
 )

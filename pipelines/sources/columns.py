@@ -13,7 +13,8 @@ import polars as pl
 from pipelines.sources.base import RAW_CHARACTERS, REJECTED_SCHEMA
 
 MAX_TOKENS = 100_000_000
-MAX_SECONDS = 1_000_000_000
+MAX_SECONDS = 4_102_444_800
+"""The year 2100 in Unix seconds: what is above it is not seconds."""
 EARLIEST, LATEST = "1990-01-01", "2100-01-01"
 
 _SHOWN = 40

@@ -9,6 +9,7 @@ from __future__ import annotations
 import json
 import os
 import tempfile
+from contextlib import suppress
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -144,8 +145,10 @@ def _load(file: Path) -> ModelRead | None:
 
 
 def _remember(cache: Path, read: ModelRead) -> None:
-    cache.mkdir(parents=True, exist_ok=True)
     file = _file(cache, read.model_id, read.revision)
     partial = file.with_suffix(".partial")
-    partial.write_text(json.dumps({name: getattr(read, name) for name in ModelRead.__slots__}), encoding="utf-8")
-    partial.replace(file)
+    # A folder that cannot be written costs a later look-up, not this plan.
+    with suppress(OSError):
+        cache.mkdir(parents=True, exist_ok=True)
+        partial.write_text(json.dumps({name: getattr(read, name) for name in ModelRead.__slots__}), encoding="utf-8")
+        partial.replace(file)

@@ -95,6 +95,8 @@ class Layout:
     title: str
     required: tuple[str, ...]
     readings: Callable[[str, Cells, TraceOptions, Sequence[str]], tuple[list[Reading], list[str]]]
+    heeds: tuple[str, ...] = ()
+    """Options it heeds beside spread and seed, which all do; another one is refused, not ignored."""
     one_of: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
     cell_types: Mapping[str, pl.DataType] | None = None

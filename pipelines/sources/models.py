@@ -102,7 +102,8 @@ def _shipped(file: Path, model_id: str) -> ModelRead:
     read = _config(file, f"catalogue {file.name}")
     config = {key: value for key, value in read.items() if not key.startswith("_")}
     known = read.get("_checkpoint_bytes")
-    source = f"catalogue, {file.name}" + (f": {read['_source']}" if "_source" in read else "")
+    told = "; ".join(str(read[key]) for key in ("_source", "_weights_source") if key in read)
+    source = f"catalogue, {file.name}" + (f": {told}" if told else "")
     return ModelRead(model_id, "catalog", config, known, "cited" if known else "estimated", source)
 
 

@@ -81,6 +81,7 @@ MOONCAKE = Layout(
     "Mooncake trace",
     required=("timestamp", "input_length", "output_length", "hash_ids"),
     readings=_readings,
+    heeds=("start_at", "time_unit", "block_tokens"),
     cell_types={
         "timestamp": pl.Float64(),
         "input_length": pl.Float64(),

@@ -13,8 +13,23 @@ from pipelines.sources.base import SourceError
 from pipelines.sources.files import Opened
 
 FAILURES: tuple[type[BaseException], ...] = (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException)
-RAW = pl.struct(pl.exclude("line")).struct.json_encode()
+RAW = pl.struct(pl.exclude("line", "_good")).struct.json_encode()
 """A row as it stood, for rejected ones."""
+
+
+_READABLE = (pl.String, pl.Datetime, pl.Date, pl.Categorical, pl.Enum, pl.Null)
+
+
+def refuse_types(opened: Opened, types: Mapping[str, pl.DataType]) -> None:
+    """Refuse bound columns whose type no cell can be read from.
+
+    Raises:
+        SourceError: a column is nested or true/false; only `prefix_hashes` may be a list.
+    """
+    for name, dtype in types.items():
+        is_hashes = name == "prefix_hashes" and isinstance(dtype, pl.List) and dtype.inner.is_numeric()
+        if not (is_hashes or dtype.is_numeric() or isinstance(dtype, _READABLE)):
+            raise SourceError(f"{opened.name}: column {name} is {dtype}; it takes numbers or text. Write it as one.")
 
 
 def schema_of(opened: Opened) -> pl.Schema:

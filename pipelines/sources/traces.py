@@ -18,7 +18,7 @@ from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejecte
 from pipelines.sources.burstgpt import BURSTGPT
 from pipelines.sources.canonical import CANONICAL
 from pipelines.sources.columns import separate
-from pipelines.sources.files import Opened, open_source
+from pipelines.sources.files import BLOCK_BYTES, Opened, open_source
 from pipelines.sources.layout import Layout, TraceOptions
 from pipelines.sources.mooncake import MOONCAKE
 from warehouse.frames import conform
@@ -44,16 +44,24 @@ def read_trace(
     named = _named(source_file, format)
     opened = open_source(path, source_file)
     layout, bound, types = _detect(opened, named)
+    unheeded = sorted(set(options or {}) - {"spread", "seed", *layout.heeds})
+    if unheeded:
+        raise SourceError(
+            f"{source_file}: option {unheeded[0]} means nothing to this format ({layout.title}). Remove it."
+        )
     readings, notes = layout.readings(source_file, types, chosen, opened.first_lines)
     raw = parquet.RAW if opened.kind == "parquet" else None
-    kept_parts, rejected_parts, broken, rows_read = [], [], [], 0
+    kept_parts, rejected_parts, broken, rows_read, seen_mib = [], [], [], 0, 0.0
     for rows, unsplit in _parts(opened, layout, bound):
         kept, rejected = separate(rows, source_file, readings, raw)
         kept_parts.append(kept)
         rejected_parts.append(rejected)
         broken += unsplit
         rows_read += rows.height + len(unsplit)
-        report(f"reading {source_file}", rows_read, 0)
+        if opened.size_bytes > BLOCK_BYTES and "raw" in rows.columns:
+            seen_mib += int(rows["raw"].str.len_bytes().sum()) / 2**20
+            total_mib = opened.size_bytes // 2**20
+            report(f"reading {source_file} (MiB)", min(round(seen_mib), total_mib), total_mib)
     if not rows_read:
         raise SourceError(f"{source_file} has a header and no rows. Name the file that holds the rows.")
     kept = pl.concat(kept_parts)
@@ -101,15 +109,31 @@ def _detect(opened: Opened, layouts: Sequence[Layout]) -> tuple[Layout, dict[str
         if bound is None:
             continue
         if opened.kind == "parquet":
-            return layout, bound, {name: schema[column] for name, column in bound.items()}
+            types = {name: schema[column] for name, column in bound.items()}
+            parquet.refuse_types(opened, types)
+            return layout, bound, types
         return layout, bound, {name: (layout.cell_types or {}).get(name, pl.String()) for name in bound}
     expected = "; ".join(layout.expected for layout in layouts)
     found = shown(", ".join(header) if header else "".join(opened.first_lines[:1]), 160)
     what = "keys on its first lines" if is_json else "columns" if opened.kind == "parquet" else "header on line 1"
     raise SourceError(
         f"{opened.name}: no trace format fits the {what}. Found {found}. Expected, in any order: "
-        f"{expected}. Rename the columns, or name the file's format."
+        f"{expected}. {_hint(header)}"
     )
+
+
+def _hint(header: Sequence[str]) -> str:
+    """What to do about a header that fits nothing."""
+    if len(header) == 1 and header[0].startswith("["):
+        return "Write one JSON object a line, not one array."
+    for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
+        if len(header) == 1 and separator in header[0]:
+            return f"It is separated by {name}: save it with commas."
+    names = [column.lower() for column in header]
+    twice = sorted({column for column in header if names.count(column.lower()) > 1})
+    if twice:
+        return f"Column {shown(twice[0], 30)} stands twice: remove one."
+    return "Rename the columns, or name the file's format."
 
 
 def _parts(opened: Opened, layout: Layout, bound: Mapping[str, str]) -> Iterator[Part]:
@@ -127,6 +151,8 @@ def _settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, li
     if arrivals.NAIVE in kept.columns:
         naive = int(kept[arrivals.NAIVE].sum())
         kept = kept.drop(arrivals.NAIVE)
+        if not kept.height:
+            return kept, []
         if naive:
             which = "times" if naive == kept.height else f"{naive:,} of {kept.height:,} times"
             notes.append(f"{which} without a zone, taken as {options.timezone}")

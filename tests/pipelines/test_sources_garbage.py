@@ -131,6 +131,48 @@ def test_a_header_that_fits_nothing_says_what_was_found_and_what_is_expected(tmp
         read_trace(path, "t.csv", "azure")
 
 
+@pytest.mark.parametrize(
+    ("text", "hint"),
+    [
+        ("TIMESTAMP;ContextTokens;GeneratedTokens\n", "separated by semicolons"),
+        ("TIMESTAMP\tContextTokens\tGeneratedTokens\n", "separated by tabs"),
+        ("TIMESTAMP,ContextTokens,contexttokens,GeneratedTokens\n", "'ContextTokens' stands twice"),
+        ('[{"timestamp":0}]\n', "one JSON object a line"),
+    ],
+)
+def test_a_header_that_nearly_fits_says_what_is_wrong_with_it(tmp_path: Path, text: str, hint: str) -> None:
+    (tmp_path / "t.csv").write_text(text)
+    with pytest.raises(SourceError, match=hint):
+        read_trace(tmp_path / "t.csv", "t.csv")
+
+
+@pytest.mark.parametrize("column", [[True], [[1]], [{"a": 1}], [b"1"]])
+def test_a_parquet_column_that_holds_no_numbers_is_refused_by_name(tmp_path: Path, column: list[object]) -> None:
+    pl.DataFrame({"arrival_s": [1.0], "isl_tokens": column, "osl_tokens": [1]}).write_parquet(tmp_path / "t.parquet")
+    with pytest.raises(SourceError, match="column isl_tokens is"):
+        read_trace(tmp_path / "t.parquet", "t.parquet")
+
+
+def test_a_broken_parquet_row_is_kept_with_its_number_and_values(tmp_path: Path) -> None:
+    frame = pl.DataFrame(
+        {"arrival_s": [1.0, 2.0, float("nan")], "isl_tokens": [1, -1, 1], "osl_tokens": ["1", "1", "1"]}
+    )
+    frame.write_parquet(tmp_path / "t.parquet")
+    got = read_trace(tmp_path / "t.parquet", "t.parquet")
+    assert got.rejected.select("line", "reason").rows() == [
+        (2, "isl_tokens '-1' is not above zero"),
+        (3, "arrival_s 'NaN' is not a number"),
+    ]
+    assert got.rejected["raw"][0] == '{"arrival_s":2.0,"isl_tokens":-1,"osl_tokens":"1"}'
+
+
+def test_an_option_that_a_format_does_not_heed_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "t.csv"
+    path.write_text("\n".join(HEADERS["azure"][1:]))
+    with pytest.raises(SourceError, match="option time_unit means nothing to this format"):
+        read_trace(path, "t.csv", options={"time_unit": "ms"})
+
+
 def broken_cells(name: str) -> dict[str, tuple[str, str]]:
     """For each kind of breakage a row of the layout, and words of the reason."""
     _, header, good = HEADERS[name]

@@ -102,6 +102,7 @@ AZURE = "TIMESTAMP,ContextTokens,GeneratedTokens"
         ("2026-08-03T17:00:05.064+08:00", at(2026, 8, 3, 9, 0, 5, 64000)),
         ("2026-08-03 17:00:05-0330", at(2026, 8, 3, 20, 30, 5)),
         ("2026-08-03 17:00:05 UTC", at(2026, 8, 3, 17, 0, 5)),
+        ("2026-08-03 17:00:05.123456789+05", at(2026, 8, 3, 12, 0, 5, 123456)),
     ],
 )
 def test_times_arrive_in_utc_whatever_they_were_written_in(tmp_path: Path, stamp: str, utc: datetime) -> None:
@@ -249,6 +250,7 @@ def test_a_quoted_cell_may_hold_a_comma(tmp_path: Path) -> None:
     got = read(tmp_path, text)
     assert got.frame["tenant"].to_list() == ["plain", "a, b", "z"]
     assert got.rejected.select("line", "reason").rows() == [(4, "a quote is not closed")]
+    assert "arrivals in order" in got.detail
 
 
 def test_the_fingerprint_follows_content_and_options_not_the_name(tmp_path: Path) -> None:
