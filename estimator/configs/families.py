@@ -20,7 +20,8 @@ KNOWN = frozenset(
     minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral mistral3 mixtral moonshot mpt nemotron nemotron-
     nas nemotron_h olmo olmo2 olmo3 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe
     qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl
-    qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar stablelm starcoder2 step3p5 step3p7 yi""".split()  # noqa: SIM905
+    qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar stablelm starcoder2 step3p5 step3p7
+    yi""".split()  # noqa: SIM905
 )
 """Model types whose shape the sibling modules describe whole. Any other is read as a plain decoder and says so."""
 

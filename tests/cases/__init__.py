@@ -1,0 +1,1 @@
+"""Measured truth: what the estimator predicts against what engines did."""
