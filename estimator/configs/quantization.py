@@ -47,7 +47,7 @@ def int4(group: int, zero_point: bool) -> Scheme:
 
 
 def quantization(config: Fields, text: Fields, layers: int) -> Quantization:
-    """What the checkpoint of a model of so many layers declares; UnsupportedConfig for a method capsheet does not know."""
+    """What the checkpoint of a model of so many layers declares. Raises UnsupportedConfig for an unknown method."""
     declared = config.mapping("quantization_config") or text.mapping("quantization_config", "compression_config")
     sidecar = config.mapping("hf_quant_config")
     if sidecar is not None:
