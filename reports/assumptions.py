@@ -118,7 +118,7 @@ def _prices(page: Page, frames: PlanFrames, used: set[tuple[str, str]]) -> Drive
         drivers.prices[gpu, price] = row["Value"]
         page.name_cell(_fresh(f"{PRICE}_{slug(gpu, 'gpu').replace('-', '_')}", names), row["Value"])
     for row in cells[1:]:
-        page.sheet[row["Value"].formula.rsplit("!", 1)[-1].replace("$", "")].number_format = styles.MONEY_FINE
+        page.sheet[row["Value"].formula.rsplit("!", 1)[-1].replace("$", "")].number_format = styles.PRICE
     page.gap()
     return drivers
 
@@ -165,11 +165,10 @@ def _fleet_rows(frames: PlanFrames, decision: Decision) -> Iterable[tuple[str, l
              f"configuration {chosen['candidate_id']}", "GPUs = replicas × this"],
         )  # fmt: skip
         for row in margin_rows(frames, service):
-            factor = f"demand × {row['factor']:g}; " if row["factor"] is not None else ""
             yield (
                 row["risk"],
                 [service, f"Replicas for {RISK_WORDS[row['risk']]}", Input(row["replicas"], live=True), "replicas",
-                 row["label"], row["source"], f"{factor}{row['basis']}"],
+                 row["label"], row["source"], row["basis"]],
             )  # fmt: skip
     mtokens = output_mtokens_per_hour(decision)
     if mtokens is not None:

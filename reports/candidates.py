@@ -18,7 +18,7 @@ from reports.page import Column, FromRow, Page, Value
 _RANKING = (
     Column("Service"), Column("Rank", styles.COUNT), Column("Configuration"), Column("Status"),
     Column("Goodput per GPU, requests/s", styles.RATE), Column("Goodput per replica, requests/s", styles.RATE),
-    Column("Replicas", styles.COUNT), Column("GPUs", styles.COUNT), Column("USD per GPU-hour", styles.MONEY_FINE),
+    Column("Replicas", styles.COUNT), Column("GPUs", styles.COUNT), Column("USD per GPU-hour", styles.PRICE),
     Column("USD/h", styles.MONEY), Column("USD per 1M output tokens", styles.MONEY_FINE), Column("What binds"),
     Column("K, requests", styles.MS), Column("L, requests", styles.MS), Column("Idle TTFT, ms", styles.MS),
     Column("Idle TPOT, ms", styles.MS), Column("Why"),

@@ -74,6 +74,7 @@ def write(
         page.note("Nothing was replayed.")
         return page, block
     _result(page, replays)
+    page.new_page()
     page.section(
         "Latency", "TTFT: time to first token. TPOT: mean time per output token after the first. E2E: whole request."
     )

@@ -23,7 +23,7 @@ _COLUMNS = (
     Column("Replicas", styles.COUNT),
     Column("GPUs per replica", styles.COUNT),
     Column("GPUs", styles.COUNT),
-    Column("USD per GPU-hour", styles.MONEY_FINE),
+    Column("USD per GPU-hour", styles.PRICE),
     Column("USD/h", styles.MONEY),
     Column("USD/month", styles.MONEY_WHOLE),
     Column("Label"),

@@ -199,8 +199,8 @@ class Page:
                 cells[column.header] = ref
             if column.runs_on:
                 self._run_on(first + offset + 1, "plan line")
-            elif isinstance(value, str):
-                lines = max(lines, self.lines(value, first + offset))
+            elif isinstance(words := value.value if isinstance(value, Input) else value, str):
+                lines = max(lines, self.lines(words, first + offset))
         self.sheet.row_dimensions[self.row].height = min(13.5 * lines + 3, 400)
         self.row += 1
         return cells

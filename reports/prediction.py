@@ -129,8 +129,8 @@ def _errors(page: Page, errors: list[Row]) -> None:
     ]  # fmt: skip
     page.table("t_prediction_error", _ERRORS, rows)
     page.muted_rows(top + 1, page.row - 1, 9, NOT_FITTED, len(_ERRORS))
-    page.gap()
     page.new_page()
+    page.gap()
     start = 0
     while start < len(errors):
         key = (errors[start]["service"], errors[start]["metric"], errors[start]["saturated"])

@@ -69,13 +69,14 @@ def add_styles(workbook: Workbook) -> None:
         _style("plan total text", bold=True, top=_FIRM, horizontal="left", indent=1),
         _style("plan key label", size=11, color=MUTED, horizontal="left", indent=1),
         _style("plan key figure", size=13, bold=True, horizontal="left", indent=1),
+        _style("plan key alarm", size=13, bold=True, color=RED, horizontal="left", indent=1),
         _style("plan key link", size=13, bold=True, color=GREEN, horizontal="left", indent=1),
     ):
         workbook.add_named_style(style)
 
 
 COUNT = "#,##0"
-MONEY, MONEY_WHOLE, MONEY_FINE = "#,##0.00", "#,##0", "#,##0.000"
+MONEY, MONEY_WHOLE, MONEY_FINE, PRICE = "#,##0.00", "#,##0", "#,##0.000", "#,##0.00##"
 CHANGE = "+#,##0;-#,##0;0"
 SHARE = "0.0%"
 SHARE_FINE = "0.00%"

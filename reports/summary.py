@@ -15,6 +15,7 @@ from reports.frames import PlanFrames, PreviousPlan, Row, rows_of
 from reports.page import Column, FromRow, Input, Page, Value
 from reports.prediction import METRIC_WORDS, accuracy
 
+_MEETING = "Services that meet their SLO"
 _DECISION = (
     Column("Service"), Column("Decision"), Column("Replicas", styles.COUNT), Column("GPUs", styles.COUNT),
     Column("of them headroom", styles.COUNT), Column("USD/h", styles.MONEY), Column("USD/month", styles.MONEY_WHOLE),
@@ -32,7 +33,7 @@ _BRIDGE = (
 
 def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], cost: CostBlock, subtitle: str) -> Page:
     """The sheet."""
-    page = Page(workbook, "Summary", (30, 46, 10, 9, 11, 12, 13, 13, 13, 12, 10, 12, 10, 27), "1F3A5F")
+    page = Page(workbook, "Summary", (30, 46, 10, 9, 11, 12, 13, 13, 13, 12, 10, 12, 12, 28), "1F3A5F")
     page.head(f"GPU capacity plan: {frames.plan['workspace']}", subtitle)
     key_rows = page.row
     page.gap(6)
@@ -64,11 +65,12 @@ def _keys(
     else:
         lines.append(("Change since the last version", "first version", ""))
     said = f"{meeting} of {len(decisions)}"
-    lines.append(("Services that meet their SLO", f"{said}: cost leaves out {left_out}" if left_out else said, ""))
+    lines.append((_MEETING, f"{said}: cost leaves out {left_out}" if left_out else said, ""))
     lines.append(("Accuracy so far", _accuracy_words(frames), ""))
     for offset, (words, value, fmt) in enumerate(lines):
         page.put(row + offset, 1, words, "plan key label")
-        page.put(row + offset, 2, value, "plan key figure", fmt)
+        alarming = left_out and words == _MEETING
+        page.put(row + offset, 2, value, "plan key alarm" if alarming else "plan key figure", fmt)
         page.sheet.row_dimensions[row + offset].height = 20
 
 

@@ -300,7 +300,7 @@ def number_rows() -> list[dict[str, Any]]:
         {"plan_version": 2, "number": f"chat.{name}", "value": value, "unit": unit, "label": "estimated", "formula": formula,
          "inputs_json": inputs, "source": source}
         for name, value, unit, formula, inputs, source in (
-            ("kv_budget_tokens", 437_904.0, "tokens", "memory.kv_budget", '{"limit_gib": 71.271, "weights_gib": 14.99}', "facts/memory"),
+            ("kv_budget_tokens", 437_904.0, "tokens", "memory.kv_budget", '{"limit_gib": 71.271, "weights_gib": 14.99}', "start-up logs"),
             ("l_bound", 204.9, "requests", "bounds.l_bound", '{"tpot_target_ms": 50, "context_tokens": 955.3312345678}', "step model"),
             ("replicas", 7.0, "replicas", "plan.replicas", '{"demand": 4, "traffic": 1, "failure": 1, "deployment": 1}', "replay"),
         )
