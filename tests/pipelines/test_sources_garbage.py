@@ -364,7 +364,7 @@ def test_json_rows_in_are_rows_kept_and_rows_rejected(
     good = HEADERS["mooncake"][2]
     path = tmp_path_factory.mktemp("fuzz") / "t.jsonl"
     path.write_text("\n".join([good, *map(json.dumps, rows), good]))
-    got = read_trace(path, "t.jsonl")
+    got = read_trace(path, "t.jsonl", options={"block_tokens": 512, "time_unit": "ms"})
     assert got.rows_read == len(rows) + 2
     assert got.rows_read == got.frame.height + got.rejected.height
     assert {1, len(rows) + 2} <= set(got.frame["line"])
