@@ -87,7 +87,7 @@ def service_numbers(
         "estimator.goodput.goodput",
         "bisection over open-loop replays of the planning window",
         **shape,
-        evaluations=reach.evaluations,
+        evaluations=len(reach.evaluations),
         attainment=reach.attainment,
         attainment_target=spec.slo.attainment,
         binding=reach.binding,
