@@ -15,7 +15,6 @@ from reports.cost import CostBlock
 from reports.decisions import Decision
 from reports.formulas import Live, count_of, difference, within, worst_of
 from reports.frames import PlanFrames, Row, rows_of
-from reports.memory import Account
 from reports.page import Column, FromRow, Input, Page, Value
 
 ALL_PASSED = "All checks passed"
@@ -25,7 +24,6 @@ WARNED = "Passed, with warnings: see Checks"
 
 MONEY_TOLERANCE_USD = 0.005
 COUNT_TOLERANCE = 0.5
-MEMORY_TOLERANCE_GIB = 0.01
 
 LEGEND = (
     ("verified", "read from a file or an API"),
@@ -54,7 +52,6 @@ def write(
     frames: PlanFrames,
     decisions: list[Decision],
     cost: CostBlock,
-    accounts: list[Account],
     subtitle: str,
 ) -> tuple[Page, Live]:
     """The sheet, and the cell of the master check."""
@@ -63,7 +60,7 @@ def write(
     summary_row = page.row
     page.gap(5)
     statuses: list[list[Live]] = []
-    statuses.append(_reconcile(page, frames, decisions, cost, accounts))
+    statuses.append(_reconcile(page, frames, decisions, cost))
     statuses.append(_checks(page, frames))
     _rejected(page, frames)
     _legend(page)
@@ -72,9 +69,7 @@ def write(
     return page, _master(page, summary_row, statuses)
 
 
-def _reconcile(
-    page: Page, frames: PlanFrames, decisions: list[Decision], cost: CostBlock, accounts: list[Account]
-) -> list[Live]:  # fmt: skip
+def _reconcile(page: Page, frames: PlanFrames, decisions: list[Decision], cost: CostBlock) -> list[Live]:
     page.section(
         "Workbook against warehouse",
         "Formulas here against the figures the plan published. They differ once an input is edited.",
@@ -103,11 +98,6 @@ def _reconcile(
         add(f"{name}: USD/h", fleet.usd_per_hour, chosen["usd_per_hour"], MONEY_TOLERANCE_USD, "the same")
         add(f"{name}: USD per 1M output tokens", fleet.usd_per_million_output_tokens,
             chosen["usd_per_million_output_tokens"], MONEY_TOLERANCE_USD, "the same")  # fmt: skip
-    for account in accounts:
-        rows.append(
-            [f"{account.service}: memory of {account.candidate_id}, GiB per GPU", account.terms, account.limit, _delta,
-             Input(MEMORY_TOLERANCE_GIB), _verdict, "sum of the account's terms against the engine's limit"]
-        )  # fmt: skip
     first = page.row + 1
     cells = page.table("t_reconciliation", _RECONCILIATION, rows)
     page.status_column(6, first, page.row - 1)

@@ -1,12 +1,10 @@
 """Sheet Memory: where each GPU's memory goes, term by term, so that one sees it add up.
 
-The account is `limit = uses + KV cache`, in GiB per GPU: `ROLES` says which terms are the card and the limit and which
-are only told; every other term in GiB per GPU is a use, so that a term added later is counted, never dropped.
+The account holds for every engine's budget rule: visible memory = what is used + the KV cache + what is left. The terms
+are `estimator.memory`'s; the ones that take memory are `USES`, the others are told beside the account.
 """
 
 from __future__ import annotations
-
-from dataclasses import dataclass
 
 from openpyxl import Workbook
 
@@ -16,9 +14,10 @@ from reports.formulas import Live, difference, total
 from reports.frames import PlanFrames, Row, rows_of
 from reports.page import Column, Page
 
-GIB_PER_GPU = "GiB per GPU"
-ROLES = {"visible_memory": "card", "engine_limit": "limit"}
-"""Terms of `plan_memory` that are not drawn from the limit: what the engine sees, and what it may use of it."""
+CARD = "visible_memory"
+USES = ("weights", "activation", "non_torch", "cuda_graphs", "safety", "kv_budget")
+"""Terms of `plan_memory` that take memory of a GPU."""
+LEFT = "left on the GPU"
 SHORTLISTED = ("chosen", "feasible", "short_of_slo")
 _ACROSS = 5
 """Most configurations side by side in one block."""
@@ -26,25 +25,12 @@ _FIRST = 3
 """Column of the first configuration."""
 
 
-@dataclass(frozen=True, slots=True)
-class Account:
-    """A configuration's account on the sheet: what its terms miss the limit by."""
-
-    service: str
-    candidate_id: str
-    terms: Live
-    limit: Live
-
-
-def write(
-    workbook: Workbook, frames: PlanFrames, decisions: list[Decision], subtitle: str
-) -> tuple[Page, list[Account]]:
-    """The sheet, and the sums to reconcile."""
+def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], subtitle: str) -> Page:
+    """The sheet."""
     shortlist = [_shortlist(frames, decision) for decision in decisions]
-    across = min(_ACROSS, max((len(accounts) for accounts in shortlist), default=0)) or 1
+    across = min(_ACROSS, max((len(listed) for listed in shortlist), default=0)) or 1
     page = Page(workbook, "Memory", (28, 14, *[17] * across, 12, 34, 50))
     page.head("Memory: where each GPU's memory goes", subtitle)
-    accounts: list[Account] = []
     for index, (decision, listed) in enumerate(zip(decisions, shortlist, strict=True)):
         if index:
             page.new_page()
@@ -52,9 +38,9 @@ def write(
         if not listed:
             page.note("No configuration was shortlisted.")
         for start in range(0, len(listed), across):
-            accounts += _block(page, decision.service, dict(list(listed.items())[start : start + across]), across)
+            _block(page, decision.service, dict(list(listed.items())[start : start + across]), across)
         page.gap()
-    return page, accounts
+    return page
 
 
 def _shortlist(frames: PlanFrames, decision: Decision) -> dict[str, dict[str, Row]]:
@@ -66,33 +52,31 @@ def _shortlist(frames: PlanFrames, decision: Decision) -> dict[str, dict[str, Ro
     return {name: of_service[name] for name in replayed if name in of_service}
 
 
-def _block(page: Page, service: str, listed: dict[str, dict[str, Row]], across: int) -> list[Account]:
-    names, by_term = list(listed), list(listed.values())
+def _block(page: Page, service: str, listed: dict[str, dict[str, Row]], across: int) -> None:
+    by_term = list(listed.values())
     told: dict[str, Row] = {}
     for terms in by_term:
         for term, row in terms.items():
             told.setdefault(term, row)
     order = sorted(told.values(), key=lambda r: r["position"])
-    uses = [r for r in order if r["unit"] == GIB_PER_GPU and r["term"] not in ROLES]
-    above = [r for r in order if r["term"] in ROLES]
-    rest = [r for r in order if r not in uses and r not in above]
+    uses = [r for r in order if r["term"] in USES]
 
     label_row = page.row
-    padding = [""] * (across - len(names))
-    configurations = [Column(name, styles.GIB) for name in (*names, *padding)]
+    padding = [""] * (across - len(listed))
+    configurations = [Column(name, styles.GIB) for name in (*listed, *padding)]
     page.header((Column("Term"), Column("Unit"), *configurations, Column("Label"), Column("Source"), Column("How")))
-    _terms(page, above, by_term, across)
+    _terms(page, [r for r in order if r["term"] == CARD], by_term, across)
     first_use = page.row
     _terms(page, uses, by_term, across)
-    accounts = _sums(page, service, listed, uses, first_use, above) if uses else []
-    _terms(page, rest, by_term, across)
+    if uses and CARD in told:
+        _sums(page, listed, uses, told[CARD]["unit"], first_use)
+    _terms(page, [r for r in order if r["term"] != CARD and r["term"] not in USES], by_term, across)
     page.gap()
     if uses:
         bands = range(first_use, first_use + len(uses))
-        columns = (_FIRST, _FIRST + len(names) - 1)
+        columns = (_FIRST, _FIRST + len(listed) - 1)
         chart = charts.stack(page.sheet, f"{service}: GiB per GPU", "GiB per GPU", label_row, columns, bands)
-        page.chart(chart, 26, 3.5 + 1.0 * len(names))
-    return accounts
+        page.chart(chart, 26, 3.5 + 1.0 * len(listed))
 
 
 def _terms(page: Page, terms: list[Row], by_term: list[dict[str, Row]], across: int) -> None:
@@ -116,26 +100,18 @@ def _words(term: str) -> str:
     return term.replace("_", " ") if term.isidentifier() else term
 
 
-def _sums(
-    page: Page, service: str, listed: dict[str, dict[str, Row]], uses: list[Row], first_use: int, above: list[Row]
-) -> list[Account]:
-    """The sum of uses beside the limit, and what is left unexplained, as formulas."""
-    limits = [i for i, row in enumerate(above) if ROLES[row["term"]] == "limit"]
-    page.put(page.row, 1, "Sum of terms", "plan total text")
-    page.put(page.row, 2, GIB_PER_GPU, "plan total text")
-    if limits:
-        page.put(page.row + 1, 1, "Limit less the sum")
-        page.put(page.row + 1, 2, GIB_PER_GPU)
-    accounts = []
-    for column, (name, terms) in enumerate(listed.items(), start=_FIRST):
+def _sums(page: Page, listed: dict[str, dict[str, Row]], uses: list[Row], unit: str, first_use: int) -> None:
+    """What no term takes, red where the terms take more than there is, and the sum of it all, as formulas."""
+    page.put(page.row, 1, LEFT)
+    page.put(page.row, 2, unit)
+    page.put(page.row + 1, 1, "sum, which is the visible memory", "plan total text")
+    page.put(page.row + 1, 2, unit, "plan total text")
+    for column, terms in enumerate(listed.values(), start=_FIRST):
+        if CARD not in terms:
+            continue
         values = [terms[use["term"]]["value"] if use["term"] in terms else 0 for use in uses]
         cells = [page.ref(first_use + i, column, value) for i, value in enumerate(values)]
-        summed = page.put(page.row, column, total(cells), "plan total", styles.GIB)
-        for index in limits:
-            limit_row = terms.get(above[index]["term"])
-            if limit_row is not None and summed is not None:
-                limit = page.ref(first_use - len(above) + index, column, limit_row["value"])
-                page.put(page.row + 1, column, difference(limit, summed), fmt="+0.00;-0.00;0.00")
-                accounts.append(Account(service, name, summed, limit))
-    page.row += 2 if limits else 1
-    return accounts
+        card = page.ref(first_use - 1, column, terms[CARD]["value"])
+        left = page.put(page.row, column, difference(card, total(cells)), fmt="#,##0.00;[Red]-#,##0.00;0.00")
+        page.put(page.row + 1, column, total([*cells, left or Live("0", 0)]), "plan total", styles.GIB)
+    page.row += 2

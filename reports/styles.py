@@ -90,7 +90,7 @@ PLAIN = "General"
 TEXT = "@"
 
 _BY_UNIT = {
-    "tokens": COUNT, "requests": COUNT, "replicas": COUNT, "GPUs": COUNT, "B": COUNT, "layers": COUNT,
+    "tokens": COUNT, "requests": COUNT, "replicas": COUNT, "GPUs": COUNT, "B": COUNT, "layers": COUNT, "blocks": COUNT,
     "ms": MS, "GiB": GIB, "GiB per GPU": GIB, "GB": GIB, "1/s": RATE, "requests/s": RATE, "USD/h": MONEY,
     "USD/month": MONEY_WHOLE, "USD": MONEY_FINE, "tokens/s": COUNT, "%": "0.0", "share": SHARE,
 }  # fmt: skip

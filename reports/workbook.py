@@ -49,12 +49,12 @@ def build_workbook(plan: PlanFrames, created_at: datetime) -> bytes:
     work = workload.write(workbook, plan, decisions, subtitle)
     able, cost = capacity.write(workbook, plan, decisions, drivers, subtitle)
     ranked = candidates.write(workbook, decisions, drivers, cost, subtitle)
-    accounts_page, accounts = memory.write(workbook, plan, decisions, subtitle)
+    held = memory.write(workbook, plan, decisions, subtitle)
     compared = prediction.write(workbook, plan, subtitle)
-    checked, master = checks.write(workbook, plan, decisions, cost, accounts, subtitle)
+    checked, master = checks.write(workbook, plan, decisions, cost, subtitle)
     first = summary.write(workbook, plan, decisions, cost, subtitle)
 
-    pages = {page.title: page for page in (first, assumed, work, ranked, able, accounts_page, compared, checked)}
+    pages = {page.title: page for page in (first, assumed, work, ranked, able, held, compared, checked)}
     for page in pages.values():
         page.master_check(master, checks.ALL_PASSED, checks.WARNED)
         page.print_setup("capsheet: GPU capacity plan", version)

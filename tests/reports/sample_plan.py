@@ -199,24 +199,24 @@ def memory_rows(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
     rows = []
     for c in candidates:
         total = 14.99 if "8B" in c["model_id"] else 131.4
-        limit = visible[c["gpu_id"]] * 0.9
         uses = {
             "weights": total / c["tp"],
-            "activation_peak": 2.0712,
+            "activation": 2.0712,
             "non_torch": 0.26 if c["tp"] == 1 else 2.1,
-            "headroom": 1.0,
+            "safety": 1.0,
         }
-        kv = max(0.0, limit - sum(uses.values()))
+        kv = max(0.0, visible[c["gpu_id"]] * 0.9 - sum(uses.values()))
         account = [
-            ("visible_memory", visible[c["gpu_id"]], "GiB per GPU", "measured", "vLLM 0.19 start-up log", "what the engine sees, not the label"),
-            ("engine_limit", limit, "GiB per GPU", "inferred", "vLLM", "visible memory × gpu_memory_utilization 0.9"),
-            ("weights", uses["weights"], "GiB per GPU", "verified", "safetensors sizes at the pinned revision", "bytes / TP"),
-            ("activation_peak", uses["activation_peak"], "GiB per GPU", "estimated", "25 start-up logs", "3.51 × S × V × 4 B + 0.33 GiB"),
-            ("non_torch", uses["non_torch"], "GiB per GPU", "cited", "start-up logs, H100", None),
-            ("headroom", 1.0, "GiB per GPU", "assumed", "capsheet.yaml", "memory_gib_per_gpu"),
-            ("kv_cache", kv, "GiB per GPU", "estimated", "what is left", "limit less every use"),
-            ("kv_bytes_per_token", 131_072.0, "B", "verified", "config.json", "2 × layers × KV heads × head dim × 2 B, per replica"),
-            ("kv_budget_tokens", float(c.get("kv_budget_tokens") or 0), "tokens", "estimated", "", "per replica"),
+            ("visible_memory", visible[c["gpu_id"]], "GiB", "measured", f"catalogue: {c['gpu_id']}", None),
+            ("utilization", 0.9, "", "assumed", "capsheet.yaml", "share of visible memory"),
+            ("weights", uses["weights"], "GiB", "verified", "safetensors sizes at the pinned revision", "bytes / TP"),
+            ("activation", uses["activation"], "GiB", "estimated", "25 start-up logs", "1,024 sequences, 8,192 batched tokens"),
+            ("non_torch", uses["non_torch"], "GiB", "cited", "start-up logs, H100", f"TP {c['tp']}"),
+            ("cuda_graphs", 0.89, "GiB", "estimated", "start-up logs", "outside the budget: keep this much free"),
+            ("safety", 1.0, "GiB", "assumed", "workspace", "left free on purpose"),
+            ("kv_budget", kv, "GiB", "estimated", "vllm budget rule", None),
+            ("kv_bytes_per_token", 131_072.0, "B", "verified", "config.json", "auto"),
+            ("kv_budget_tokens", float(c.get("kv_budget_tokens") or 0), "tokens", "estimated", "vllm page layout", "as the engine prints it"),
         ]  # fmt: skip
         for position, (term, value, unit, label, source, note) in enumerate(account):
             rows.append(
