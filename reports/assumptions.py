@@ -1,6 +1,6 @@
 """Sheet Assumptions: every input with unit, label, source and comment; the ones that drive cost are live.
 
-A `plan_assumption` row called `hours_per_month` or `usd_per_gpu_hour.<gpu_id>` (service 'all') is taken as that live
+A `plan_assumption` row called `hours_per_month` or `usd_per_gpu_hour <gpu_id>` (service 'all') is taken as that live
 input and lends it label, source and comment; every other row is the register of what the replay was given.
 """
 
@@ -109,7 +109,7 @@ def _prices(page: Page, frames: PlanFrames, used: set[tuple[str, str]]) -> Drive
     )
     prices = prices_of(frames)
     for gpu, price, label, source in prices:
-        add(f"Price of {gpu}", f"{PRICE}.{gpu}", price, "USD/h", label, source, "one accelerator, one hour")
+        add(f"Price of {gpu}", f"{PRICE} {gpu}", price, "USD/h", label, source, "one accelerator, one hour")
     cells = page.table("t_prices", _COLUMNS, rows)
     drivers = Drivers(cells[0]["Value"])
     page.name_cell(HOURS, drivers.hours_per_month)

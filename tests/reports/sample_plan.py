@@ -124,7 +124,7 @@ def header_row(cost: list[dict[str, Any]], version: int = 2, **more: Any) -> dic
 def assumption_rows() -> list[dict[str, Any]]:
     inputs = [
         ("all", "hours_per_month", HOURS, None, "h", "assumed", "capsheet.yaml", "365 × 24 / 12"),
-        *[("all", f"usd_per_gpu_hour.{g}", p, None, "USD/h", "cited", PRICE_SOURCE, "on demand, eu-north1") for g, p in PRICES.items()],
+        *[("all", f"usd_per_gpu_hour {g}", p, None, "USD/h", "cited", PRICE_SOURCE, "on demand, eu-north1") for g, p in PRICES.items()],
         ("all", "max_rejected_share", 0.05, None, "share", "assumed", "capsheet.yaml", "more broken rows than this stop the plan"),
         ("chat", "model", None, "meta-llama/Llama-3.1-8B-Instruct", "", "verified", "config.json @0e9e39f", None),
         ("chat", "ttft_p99_target", 2000.0, None, "ms", "assumed", "capsheet.yaml", "part of the SLO"),
