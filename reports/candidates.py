@@ -10,7 +10,7 @@ from openpyxl import Workbook
 from reports import styles
 from reports.assumptions import Drivers
 from reports.cost import CostBlock
-from reports.decisions import STATUS_WORDS, Decision
+from reports.decisions import STATUS_WORDS, Decision, target_words
 from reports.formulas import product, quotient
 from reports.frames import Row
 from reports.page import Column, FromRow, Page, Value
@@ -75,6 +75,6 @@ def _ranked(decision: Decision, rank: int, row: Row, drivers: Drivers, cost: Cos
     return [
         row["service"], rank, row["candidate_id"], STATUS_WORDS[row["status"]], row["goodput_rps_per_gpu"],
         row["goodput_rps_per_replica"], fleet.replicas if fleet else row["replicas"],
-        fleet.gpus if fleet else row["gpus"], price, hourly, per_token, row["binding"], row["k_bound"],
+        fleet.gpus if fleet else row["gpus"], price, hourly, per_token, target_words(row["binding"]), row["k_bound"],
         row["l_bound"], row["zero_load_ttft_ms"], row["zero_load_tpot_ms"], row["reason"],
     ]  # fmt: skip

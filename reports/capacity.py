@@ -10,7 +10,7 @@ from openpyxl import Workbook
 from reports import cost, styles
 from reports.assumptions import Drivers
 from reports.cost import CostBlock
-from reports.decisions import SCENARIO_WORDS, Decision
+from reports.decisions import SCENARIO_WORDS, Decision, target_words
 from reports.frames import PlanFrames, Row, rows_of
 from reports.page import Column, Page, Value
 
@@ -115,7 +115,8 @@ def _result(page: Page, replays: list[Row]) -> None:
     rows: list[list[Value]] = [
         [*_who(r), r["replicas"], r["gpus"], r["arrival_rps"], r["attainment"], r["attainment_target"],
          "meets" if r["meets_slo"] else "misses", r["margin_ratio"], r["requests_counted"], r["rejected_requests"],
-         r["binding"], r["input_tokens_per_s"], r["output_tokens_per_s"], r["prefix_hit_share"], r["label"]]
+         target_words(r["binding"]), r["input_tokens_per_s"], r["output_tokens_per_s"], r["prefix_hit_share"],
+         r["label"]]
         for r in replays
     ]  # fmt: skip
     page.table("t_capacity", _RESULT, rows)

@@ -72,9 +72,17 @@ def label_step(points: int) -> int:
 
 
 def paired(
-    sheet: Worksheet, title: str, columns: tuple[int, int, int], header_row: int, rows: tuple[int, int]
+    sheet: Worksheet,
+    title: str,
+    columns: tuple[int, int, int],
+    header_row: int,
+    rows: tuple[int, int],
+    log_from: float | None = None,
 ) -> ChartBase:
-    """Two bars a category: columns are category, first series, second series; series are named in `header_row`."""
+    """Two bars a category: columns are category, first series, second series; series are named in `header_row`.
+
+    `log_from` asks for a logarithmic axis that begins there, for figures that span orders of magnitude.
+    """
     chart = BarChart()
     chart.type, chart.grouping, chart.gapWidth, chart.overlap = "col", "clustered", 60, 0
     for column in columns[1:]:
@@ -84,7 +92,10 @@ def paired(
         chart.series.append(series)
     chart.set_categories(Reference(sheet, min_col=columns[0], min_row=rows[0], max_row=rows[1]))
     _paint(chart)
-    _finish(chart, title, "", "ms", "#,##0")
+    _finish(chart, title, "", "ms" if log_from is None else "ms, log scale", "#,##0")
+    if log_from is not None:
+        chart.y_axis.scaling.logBase, chart.y_axis.scaling.min = 10, log_from
+        chart.x_axis.crosses = "min"
     return chart
 
 

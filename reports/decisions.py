@@ -6,6 +6,7 @@ words. Does not: deciding anything; `estimator` and the plan did that.
 
 from __future__ import annotations
 
+import re
 from dataclasses import dataclass
 
 from reports.frames import PlanFrames, Row, rows_of
@@ -62,10 +63,17 @@ class Decision:
         """What limits the chosen configuration, and the target with the least margin in the replay."""
         if self.chosen is None:
             return ""
-        parts = [str(self.chosen["binding"])] if self.chosen["binding"] else []
-        if self.planned is not None and self.planned["binding"] not in parts:
-            parts.append(f"least margin: {self.planned['binding']}")
+        parts = [target_words(self.chosen["binding"])] if self.chosen["binding"] else []
+        if self.planned is not None and target_words(self.planned["binding"]) not in parts:
+            parts.append(f"least margin: {target_words(self.planned['binding'])}")
         return "; ".join(parts)
+
+
+def target_words(binding: str | None) -> str:
+    """What binds, as people write it: `tpot_p99` is TPOT P99; other words stay."""
+    if binding is not None and re.fullmatch(r"(ttft|tpot|e2e)_p\d+", binding):
+        return binding.replace("_", " ").upper()
+    return binding or ""
 
 
 def configuration(candidate: Row) -> str:

@@ -98,7 +98,7 @@ class Page:
             cell.value, cell.number_format = value.replace(tzinfo=None), fmt or styles.MOMENT
             return None
         cell.value = value
-        cell.number_format = fmt if fmt and fmt != styles.TEXT else styles.number_format("", value)
+        cell.number_format = styles.number_format("", value) if fmt in ("", styles.TEXT, styles.PLAIN) else fmt
         return self.ref(row, column, value)
 
     def _formula(self, cell: Cell | MergedCell, row: int, column: int, live: Live, style: str, fmt: str) -> Live:
@@ -225,11 +225,14 @@ class Page:
                     count, used = count + 1, used - width
         return count
 
-    def chart(self, chart: ChartBase, width_cm: float, height_cm: float, column: str = "A") -> None:
-        """Place a chart and leave the rows it covers free (a row is about 0.53 cm)."""
+    def chart(
+        self, chart: ChartBase, width_cm: float, height_cm: float, column: str = "A", next_beside: bool = False
+    ) -> None:
+        """Place a chart and leave the rows it covers free (a row is about 0.53 cm), or let the next stand beside it."""
         chart.width, chart.height = width_cm, height_cm  # type: ignore[assignment]  # its own default is 7.5
         self.sheet.add_chart(chart, f"{column}{self.row}")
-        self.row += math.ceil(height_cm / 0.53) + 1
+        if not next_beside:
+            self.row += math.ceil(height_cm / 0.53) + 1
 
     def name_cell(self, name: str, cell: Live) -> None:
         """Give a cell a name in the workbook."""

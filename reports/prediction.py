@@ -5,7 +5,10 @@ Saturated observations are shown and marked, and left out of the accuracy figure
 
 from __future__ import annotations
 
+import math
+from collections.abc import Iterator
 from dataclasses import dataclass
+from itertools import groupby
 from statistics import fmean, median
 
 from openpyxl import Workbook
@@ -16,6 +19,10 @@ from reports.page import Column, Page, Value
 
 METRIC_WORDS = {"ttft_p50": "TTFT P50", "ttft_p99": "TTFT P99", "tpot_mean": "TPOT mean", "e2e_mean": "E2E mean"}
 NOT_FITTED = "saturated: not fitted"
+_SPAN = 20
+"""A chart whose figures span at least this factor has a logarithmic axis: else its small bars vanish."""
+_RIGHT_CHART = "G"
+"""Column where the right one of two charts begins."""
 
 _ACCURACY = (
     Column("Service"), Column("Metric"), Column("Compared"), Column("Rows", styles.COUNT),
@@ -83,7 +90,7 @@ def _sorted(frames: PlanFrames) -> list[Row]:
 
 def write(workbook: Workbook, frames: PlanFrames, subtitle: str) -> Page:
     """The sheet."""
-    page = Page(workbook, "Prediction vs Observed", (24, 14, 36, 12, 12, 13, 13, 12, 20, 11, 32, 44))
+    page = Page(workbook, "Prediction vs Observed", (24, 14, 36, 12, 12, 13, 13, 12, 20, 11, 32, 60))
     page.head("Prediction vs observed: how wrong the model has been", subtitle)
     errors = _sorted(frames)
     page.section("Accuracy so far", "Error: predicted / observed − 1, over observations that are not saturated.")
@@ -131,16 +138,29 @@ def _errors(page: Page, errors: list[Row]) -> None:
     page.muted_rows(top + 1, page.row - 1, 9, NOT_FITTED, len(_ERRORS))
     page.new_page()
     page.gap()
+    drawn = list(_comparable_runs(errors))
+    for index, (title, start, end) in enumerate(drawn):
+        rows_at = (top + 1 + start, top + end)
+        chart = charts.paired(page.sheet, title, (3, 4, 5), top, rows_at, _log_from(errors[start:end]))
+        left = index % 2 == 0
+        page.chart(chart, 21, 7.5, "A" if left else _RIGHT_CHART, next_beside=left and index + 1 < len(drawn))
+
+
+def _log_from(errors: list[Row]) -> float | None:
+    """The power of ten below the smallest figure (ms) where figures span a factor of twenty or more; else None."""
+    figures = [r[name] for r in errors for name in ("predicted_ms", "observed_ms") if r[name] is not None]
+    if not figures or min(figures) <= 0 or max(figures) < _SPAN * min(figures):
+        return None
+    return float(10.0 ** math.floor(math.log10(min(figures))))
+
+
+def _comparable_runs(errors: list[Row]) -> Iterator[tuple[str, int, int]]:
+    """Title, first and last + 1 of each run of at least two unsaturated rows of one service and metric."""
     start = 0
-    while start < len(errors):
-        key = (errors[start]["service"], errors[start]["metric"], errors[start]["saturated"])
-        end = start
-        while end < len(errors) and (errors[end]["service"], errors[end]["metric"], errors[end]["saturated"]) == key:
-            end += 1
-        if not key[2] and end - start > 1:
-            title = f"{key[0]}: {METRIC_WORDS[key[1]]}, ms (saturated rows left out)"
-            chart = charts.paired(page.sheet, title, (3, 4, 5), top, (top + 1 + start, top + end))
-            page.chart(chart, 26, 7.0)
+    for (service, metric, saturated), run in groupby(errors, lambda r: (r["service"], r["metric"], r["saturated"])):
+        end = start + len(list(run))
+        if not saturated and end - start > 1:
+            yield f"{service}: {METRIC_WORDS[metric]}, ms (saturated rows left out)", start, end
         start = end
 
 

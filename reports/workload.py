@@ -15,7 +15,7 @@ from reports.decisions import Decision
 from reports.frames import PlanFrames, Row, rows_of
 from reports.page import Column, Page, Value
 
-_WIDTHS = (18, 34, 13, 13, 13, 13, 13, 13, 13, 13, 13, 13)
+_WIDTHS = (18, 34, 21, 13, 13, 13, 13, 13, 13, 13, 13, 13)
 _DATA_AT = len(_WIDTHS) + 2
 """First column of the charts' data, outside the printed area."""
 _POINTS = 300

@@ -23,7 +23,7 @@ _TYPES: dict[str, pl.DataType | type[pl.DataType]] = {
 HOURS = 730.0
 PRICES = {"H100-SXM": 2.95, "H200-SXM": 3.5, "L40S": 1.5484}
 PRICE_SOURCE = "skypilot-catalog v7 nebius/vms.csv @22fd1fe"
-OUTPUT_MTOKENS_PER_HOUR = {"chat": 31.4, "assistant": 5.2}
+OUTPUT_MTOKENS_PER_HOUR = {"chat": 31.4159265358979, "assistant": 5.2}
 RISKS = ("demand", "traffic", "failure", "deployment", "memory", "control")
 
 
@@ -245,7 +245,7 @@ def capacity_rows(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
                 {"plan_version": 2, "service": c["service"], "candidate_id": c["candidate_id"], "scenario": scenario,
                  "replicas": replicas, "gpus": replicas * c["tp"], "arrival_rps": rate, "requests": round(rate * 1800),
                  "requests_counted": round(rate * 1500), "rejected_requests": 0, "attainment": attainment,
-                 "attainment_target": 0.99, "meets_slo": attainment >= 0.99, "binding": "TPOT p99",
+                 "attainment_target": 0.99, "meets_slo": attainment >= 0.99, "binding": "tpot_p99",
                  "margin_ratio": 50 / (17.9123456 * 2.4) - 1, **tails, "queue_p99_ms": 12.2,
                  "input_tokens_per_s": rate * 970, "output_tokens_per_s": rate * 217, "running_mean": 31.4,
                  "waiting_max": 14.0, "kv_usage_p99": 0.412, "preemptions": 0, "prefix_hit_share": 0.271,

@@ -82,9 +82,9 @@ def test_the_summary_tells_each_services_fleet_cost_and_what_binds(sample_bytes:
     assert (chat["Replicas"], chat["GPUs"], chat["of them headroom"]) == (7, 7, 3)
     assert chat["USD/h"] == pytest.approx(7 * 2.95)
     assert chat["USD/month"] == pytest.approx(7 * 2.95 * 730)
-    assert chat["USD per 1M output tokens"] == pytest.approx(7 * 2.95 / 31.4)
+    assert chat["USD per 1M output tokens"] == pytest.approx(7 * 2.95 / 31.4159265358979)
     assert (chat["SLO"], chat["Attainment"], chat["One replica down"]) == ("meets", 0.9958, 0.9871)
-    assert chat["What binds"] == "TPOT (L); least margin: TPOT p99"
+    assert chat["What binds"] == "TPOT (L); least margin: TPOT P99"
 
 
 def test_the_bridge_leads_from_the_former_cost_to_this_one(sample_bytes: bytes) -> None:
@@ -192,6 +192,14 @@ def test_formulas_hold_no_constants_no_volatile_functions_and_no_other_workbook(
         assert set(re.findall(r"[0-9.]+", bare)) <= {"0"}, f"{at}: {formula}"
 
 
+def test_no_figure_is_shown_with_all_its_digits(sample_bytes: bytes) -> None:
+    for sheet in reading.opened(sample_bytes, values=True):
+        for row in sheet.iter_rows():
+            for cell in row:
+                if isinstance(cell.value, float) and not cell.value.is_integer():
+                    assert cell.number_format != "General", f"{sheet.title}!{cell.coordinate}"
+
+
 def test_key_inputs_and_totals_have_names(sample_bytes: bytes) -> None:
     names = set(reading.opened(sample_bytes).defined_names)
     inputs = {"hours_per_month", "usd_per_gpu_hour_H100_SXM", "usd_per_gpu_hour_L40S"}
@@ -259,3 +267,11 @@ def test_the_name_carries_workspace_version_and_day() -> None:
     assert workbook_name("sample", 12, CREATED_AT) == "capacity_sample_v0012_2026-03-04.xlsx"
     assert workbook_name("../../etc passwd", 1, CREATED_AT) == "capacity_etc_passwd_v0001_2026-03-04.xlsx"
     assert workbook_name("容量", 1, CREATED_AT) == "capacity_workspace_v0001_2026-03-04.xlsx"
+
+
+def test_a_chart_whose_figures_span_orders_of_magnitude_has_a_logarithmic_axis() -> None:
+    rows = sample.error_rows()
+    rows[3]["predicted_ms"] = 30_000.0
+    book = reading.opened(build_workbook(sample_plan(errors=frame("prediction_error", rows)), CREATED_AT))
+    bases = [chart.y_axis.scaling.logBase for chart in book["Prediction vs Observed"]._charts]  # type: ignore[attr-defined]
+    assert bases == [10, None]
