@@ -58,7 +58,7 @@ class Replay:
     kv_usage_p99: float
     """Share of a replica's KV blocks in use that is exceeded 1 % of the time, to 0.1 %."""
     max_active_tokens: int
-    """Most tokens any replica held in its KV cache at once."""
+    """Most context tokens of the requests running on a replica at once; a shared prefix counts for each of them."""
     busy_share: float
     """Share of the time a replica was in a step."""
     steps: int
@@ -217,6 +217,8 @@ def _fleet(
 
 def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> Replay:
     requests, engines, rule, totals = fleet.requests, fleet.engines, fleet.rules[0], fleet.totals[0]
+    if (engines["empty"] + engines["idle"] != rule["kv_blocks"]).any() or engines["running"].any():
+        raise RuntimeError("the replay lost KV blocks or requests: a defect of estimator.replay, please report it")
     osl = requests["osl"].astype(np.int64)
     several = osl > 1
     decode_s = requests["end_s"] - requests["first_s"]
@@ -243,7 +245,7 @@ def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> R
         replicas=len(engines),
         running_mean=float(engines["running_s"].sum()) / accounted_s if accounted_s > 0 else 0.0,
         waiting_max=int(engines["waiting_max"].max()),
-        kv_usage_p99=float(min(usage, 1.0)),
+        kv_usage_p99=float(usage),
         max_active_tokens=int(engines["tokens_max"].max()),
         busy_share=min(1.0, busy_s / accounted_s) if accounted_s > 0 else 0.0,
         steps=int(engines["steps"].sum()),

@@ -6,47 +6,9 @@ import numpy as np
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimator.replay import EngineLimits, Workload, replay
-from estimator.step_time import STEP_FIELDS
+from estimator.replay import EngineLimits, replay
 from tests.estimator.reference_engine import serve
-
-
-def physical_step(**fields: float) -> np.ndarray:
-    """A step whose every term counts, so that a wrong sum shows in the times."""
-    p = np.zeros(len(STEP_FIELDS))
-    given_fields = {
-        "step_overhead_s": 1e-3,
-        "sequence_overhead_s_per_sequence": 1e-5,
-        "dense_read_s": 5e-3,
-        "dense_flops_s_per_token": 3e-5,
-        "kv_full_s_per_token": 1e-6,
-        "kv_window_s_per_token": 3e-6,
-        "attention_full_s_per_pair": 1e-7,
-        "window_tokens": np.inf,
-        **fields,
-    }
-    for name, value in given_fields.items():
-        p[STEP_FIELDS.index(name)] = value
-    return p
-
-
-@st.composite
-def workloads(draw: st.DrawFn, block_tokens: int) -> Workload:
-    """A few dozen requests that meet each other: bursts, ties, prompts that share prefixes of whole trace blocks."""
-    n = draw(st.integers(1, 40))
-    gaps = draw(st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.1, 1.0]), min_size=n, max_size=n))
-    isl = np.asarray(draw(st.lists(st.integers(1, 60), min_size=n, max_size=n)))
-    osl = np.asarray(draw(st.lists(st.integers(1, 40), min_size=n, max_size=n)))
-    per_hash = block_tokens * draw(st.sampled_from([1, 2, 4]))
-    families = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
-    depths = draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
-    offsets, ids = [0], []
-    for r in range(n):
-        # The first `depth` blocks are the family's, the rest its own: chained, so once apart, apart.
-        blocks = isl[r] // per_hash
-        ids += [100 * families[r] + k if k < depths[r] else 1000 * (r + 1) + k for k in range(blocks)]
-        offsets.append(len(ids))
-    return Workload.of(np.cumsum(gaps), isl, osl, offsets, ids, per_hash)
+from tests.estimator.replay_cases import physical_step, workloads
 
 
 @settings(max_examples=150, deadline=None)
