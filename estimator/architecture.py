@@ -168,7 +168,7 @@ class Architecture:
             base = "MQA"
         else:
             base = "MHA" if widest.kv_heads == widest.heads else "GQA"
-        beside = [name for name in ("sliding", "chunked") if name in kinds]
+        beside: list[str] = [name for name in ("sliding", "chunked") if name in kinds]
         if any(layer.attention.kind == "linear" for layer in self.layers):
             beside.append("linear hybrid")
         return " + ".join([base, *beside])

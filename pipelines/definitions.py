@@ -15,7 +15,7 @@ from pipelines.home import WORKSPACE_VARIABLE
 from pipelines.resources import PlanningResource
 
 PLAN_JOB = dg.define_asset_job(
-    "plan", selection=dg.AssetSelection.all(), description="Sources to workbook: the next plan version."
+    "publish_plan", selection=dg.AssetSelection.all(), description="Sources to workbook: the next plan version."
 )
 WEEKLY = dg.ScheduleDefinition(
     name="weekly_plan",

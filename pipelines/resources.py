@@ -43,11 +43,6 @@ class PlanningResource(dg.ConfigurableResource[None]):
 
     folder: str
 
-    class Config:
-        """Dagster resources are frozen; what is derived from the folder is cached beside it."""
-
-        ignored_types = (cached_property,)
-
     @cached_property
     def place(self) -> Place:
         """The workspace, read once a run."""

@@ -1,1 +1,1 @@
-"""Everything said in SQL: numbered `migrations/` and the named `queries/` that users run."""
+"""Everything said in SQL: numbered `migrations/`, the named `queries/` that users run, and the facts `checks/` gather."""

@@ -42,7 +42,7 @@ def _execute(place: Place) -> int:
     from pipelines.definitions import build_defs
 
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
-    job = build_defs(place.folder).resolve_job_def("plan")
+    job = build_defs(place.folder).resolve_job_def("publish_plan")
     try:
         job.execute_in_process(
             instance=dg.DagsterInstance.get(),

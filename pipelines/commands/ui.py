@@ -26,7 +26,8 @@ def run(workspace: Path, port: int) -> None:
             probe.bind(("127.0.0.1", port))
         except OSError:
             raise CapsheetError(f"port {port} is taken. Name another with --port.") from None
-    environment = {**os.environ, **prepare_home(place)}
+    # Dagster warns of its own deprecations at every start; they say nothing to the user of a workspace.
+    environment = {**os.environ, **prepare_home(place), "PYTHONWARNINGS": "ignore"}
     typer.echo(f"asset graph of {place.spec.workspace}: http://127.0.0.1:{port} (Ctrl-C ends it)")
     command = [
         sys.executable,

@@ -33,7 +33,16 @@ class Model:
     architecture: Architecture
     checkpoint_bytes: int | None
     label: str
+    """How the checkpoint's bytes are known."""
     source: str
+
+    def weights(self, precision: str) -> Weights:
+        """The weights in a precision, labelled as the checkpoint's bytes are where they rest on them.
+
+        Raises UnsupportedPrecision for a precision nobody can size.
+        """
+        found = weights(self.architecture, precision, self.checkpoint_bytes)
+        return replace(found, label=self.label) if found.label == "verified" else found
 
 
 @dataclass(frozen=True, slots=True)
@@ -121,7 +130,7 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
         price = catalog.prices.get(gpu.gpu_id)
         if price is None:
             raise WorkspaceError(
-                f"{where}: there is no price for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} in the workspace."
+                f"{where}: no price is known for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} there."
             )
         for engine in spec.candidates.engines:
             for tp in spec.candidates.tensor_parallel:
@@ -145,7 +154,7 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     if problem:
         return replace(candidate, reason=problem)
     try:
-        weight = weights(architecture, candidate.precision, model.checkpoint_bytes)
+        weight = model.weights(candidate.precision)
         settings = resolve_settings(
             candidate.engine.name,
             candidate.engine.version,

@@ -7,9 +7,9 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 import numpy as np
+
 from estimator.fleet import control_replicas, deployment_replicas, failure_replicas, replicas_for, smallest_fleet
 from estimator.goodput import Goodput, ServiceLevel, goodput
-
 from estimator.replay import Replay, Workload, replay
 from pipelines.planning.candidates import Candidate
 from pipelines.planning.workload import Demand

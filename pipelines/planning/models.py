@@ -7,7 +7,6 @@ from collections.abc import Mapping
 from typing import Any
 
 from estimator.configs import UnsupportedConfig, parse_config
-from estimator.weights import weights
 from pipelines.planning.candidates import Model
 from pipelines.sources import ModelRead, SourceError
 
@@ -23,7 +22,8 @@ def model_row(read: ModelRead) -> dict[str, Any]:
             f"{read.model_id}: its config holds {', '.join(architecture.unaccounted)}, which the memory account does "
             "not cover, so no figure for it would be right. Choose another model."
         )
-    weight = weights(architecture, "auto", read.checkpoint_bytes)
+    served = Model(read.model_id, architecture, read.checkpoint_bytes, read.label, read.source)
+    weight = served.weights("auto")
     widest = max(architecture.layers, key=lambda layer: layer.attention.kv_elements_per_token).attention
     return {
         "model_id": read.model_id,
@@ -41,6 +41,7 @@ def model_row(read: ModelRead) -> dict[str, Any]:
         "parameters_active": architecture.parameters_active,
         "dtype": architecture.dtype,
         "quantization": architecture.quantization,
+        "checkpoint_bytes": read.checkpoint_bytes,
         "weight_bytes": int(weight.dense_bytes + weight.expert_bytes),
         "weight_label": weight.label,
         "kv_bytes_per_token": 2.0 * sum(layer.attention.kv_elements_per_token for layer in architecture.layers),
@@ -51,11 +52,10 @@ def model_row(read: ModelRead) -> dict[str, Any]:
 
 def model_of(row: Mapping[str, Any]) -> Model:
     """The model of a row of `model`."""
-    measured = row["weight_label"] == "verified"
     return Model(
         model_id=row["model_id"],
         architecture=parse_config(json.loads(row["config_json"]), row["model_id"]),
-        checkpoint_bytes=row["weight_bytes"] if measured else None,
+        checkpoint_bytes=row["checkpoint_bytes"],
         label=row["weight_label"],
         source=row["source"],
     )

@@ -11,7 +11,6 @@ from estimator.engines import resolve_settings
 from estimator.memory import memory_account
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import coefficients_for, step_parameters
-from estimator.weights import weights
 from pipelines.planning.candidates import Catalog, Model, replay_blocks
 
 METRICS = ("ttft_p50", "ttft_p99", "tpot_mean", "e2e_mean")
@@ -74,7 +73,7 @@ def _predict(
         if observation[name] is not None
     }
     try:
-        weight = weights(model.architecture, observation["precision"], model.checkpoint_bytes)
+        weight = model.weights(observation["precision"])
         settings = resolve_settings(
             observation["engine"], observation["engine_version"], gpu, model.architecture, catalog.profile, overrides
         )

@@ -87,6 +87,7 @@ CREATE TABLE "model" (
   "parameters_active" BIGINT NOT NULL CHECK ("parameters_active" > 0),
   "dtype" VARCHAR NOT NULL,
   "quantization" VARCHAR NOT NULL,
+  "checkpoint_bytes" BIGINT CHECK ("checkpoint_bytes" > 0),
   "weight_bytes" BIGINT NOT NULL CHECK ("weight_bytes" > 0),
   "weight_label" VARCHAR NOT NULL CHECK ("weight_label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   "kv_bytes_per_token" DOUBLE NOT NULL CHECK (isfinite("kv_bytes_per_token") AND "kv_bytes_per_token" >= 0),
@@ -110,7 +111,8 @@ COMMENT ON COLUMN "model"."parameters_total" IS 'parameters';
 COMMENT ON COLUMN "model"."parameters_active" IS 'parameters a token uses';
 COMMENT ON COLUMN "model"."dtype" IS 'weight type the config declares';
 COMMENT ON COLUMN "model"."quantization" IS 'quantisation scheme, ''none'' when there is none';
-COMMENT ON COLUMN "model"."weight_bytes" IS 'bytes of the weights on disk [B]';
+COMMENT ON COLUMN "model"."checkpoint_bytes" IS 'bytes of its weight files, where somebody says [B]';
+COMMENT ON COLUMN "model"."weight_bytes" IS 'bytes of the weights an engine loads [B]';
 COMMENT ON COLUMN "model"."weight_label" IS 'how the bytes are known';
 COMMENT ON COLUMN "model"."kv_bytes_per_token" IS 'KV cache a token takes over all ranks, 16-bit cache [B]';
 COMMENT ON COLUMN "model"."config_json" IS 'the config as read';

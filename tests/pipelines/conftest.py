@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -71,6 +72,24 @@ class Small:
 @pytest.fixture
 def small(tmp_path: Path) -> Small:
     return Small(tmp_path / "small").write()
+
+
+@pytest.fixture(scope="session")
+def planned_once(tmp_path_factory: pytest.TempPathFactory) -> Small:
+    """A workspace with one published version; copied for each test that starts from one."""
+    from pipelines.commands.plan import run
+
+    small = Small(tmp_path_factory.mktemp("planned") / "small").write()
+    run(small.folder, json=True)
+    return small
+
+
+@pytest.fixture
+def published(planned_once: Small, tmp_path: Path) -> Small:
+    """A copy of the workspace with version 1, for the test to change."""
+    folder = tmp_path / "published"
+    shutil.copytree(planned_once.folder, folder)
+    return Small(folder)
 
 
 Capsheet = Callable[..., "subprocess.CompletedProcess[str]"]

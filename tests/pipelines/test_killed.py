@@ -21,7 +21,7 @@ def start(small: Small) -> subprocess.Popen[bytes]:
 
 
 @pytest.fixture
-def published(small: Small, capsheet: Capsheet) -> tuple[Small, float]:
+def timed(small: Small, capsheet: Capsheet) -> tuple[Small, float]:
     """A workspace with version 1, and how long a run of it takes here."""
     began = time.monotonic()
     done = capsheet("plan", "--workspace", small.folder)
@@ -29,8 +29,8 @@ def published(small: Small, capsheet: Capsheet) -> tuple[Small, float]:
     return small, time.monotonic() - began
 
 
-def test_killing_a_run_at_any_point_loses_nothing(published: tuple[Small, float], capsheet: Capsheet) -> None:
-    small, usual_s = published
+def test_killing_a_run_at_any_point_loses_nothing(timed: tuple[Small, float], capsheet: Capsheet) -> None:
+    small, usual_s = timed
     first = small.rows("SELECT * FROM plan WHERE plan_version = 1")
     for i in range(KILLS):
         run = start(small)

@@ -36,8 +36,8 @@ def test_two_runs_give_two_versions_with_the_same_numbers_and_no_row_twice(small
     assert len(small.workbooks()) == 2
 
 
-def test_the_cost_lines_the_candidate_and_the_header_agree(small: Small) -> None:
-    plan(small.folder, json=True)
+def test_the_cost_lines_the_candidate_and_the_header_agree(published: Small) -> None:
+    small = published
     head = small.rows("SELECT gpus_total, usd_per_hour, usd_per_month FROM plan")[0]
     cost = small.rows(
         "SELECT sum(gpus)::INT AS gpus, sum(usd_per_hour) AS hour, sum(usd_per_month) AS month FROM plan_cost"
@@ -50,8 +50,8 @@ def test_the_cost_lines_the_candidate_and_the_header_agree(small: Small) -> None
     assert head["usd_per_month"] == pytest.approx(cost["month"])
 
 
-def test_the_chosen_fleet_keeps_its_promise_with_one_replica_down(small: Small) -> None:
-    plan(small.folder, json=True)
+def test_the_chosen_fleet_keeps_its_promise_with_one_replica_down(published: Small) -> None:
+    small = published
     runs = {
         row["scenario"]: row
         for row in small.rows(
@@ -121,8 +121,8 @@ def spoil(small: Small, kind: str) -> None:
 
 
 @pytest.mark.parametrize("kind", BAD)
-def test_bad_input_is_one_clear_message_and_leaves_the_former_version_untouched(small: Small, kind: str) -> None:
-    plan(small.folder, json=True)
+def test_bad_input_is_one_clear_message_and_leaves_the_former_version_untouched(published: Small, kind: str) -> None:
+    small = published
     before, books = small.rows("SELECT * FROM plan"), small.workbooks()
     content = (small.folder / "plans" / books[0]).read_bytes()
     spoil(small, kind)
@@ -182,8 +182,8 @@ def test_the_azure_conversation_trace_plans_whole(shared: Path, tmp_path: Path) 
     assert budget == pytest.approx(476_016, rel=0.05)
 
 
-def test_drafts_of_a_failed_run_never_reach_a_version(small: Small) -> None:
-    plan(small.folder, json=True)
+def test_drafts_of_a_failed_run_never_reach_a_version(published: Small) -> None:
+    small = published
     spoil(small, "unreachable_slo")
     with pytest.raises(CapsheetError):
         plan(small.folder, json=True)

@@ -77,7 +77,10 @@ MODEL = Table(
         Column("parameters_active", "BIGINT", "parameters a token uses", positive=True),
         Column("dtype", "VARCHAR", "weight type the config declares"),
         Column("quantization", "VARCHAR", "quantisation scheme, 'none' when there is none"),
-        Column("weight_bytes", "BIGINT", "bytes of the weights on disk", "B", positive=True),
+        Column(
+            "checkpoint_bytes", "BIGINT", "bytes of its weight files, where somebody says", "B", True, positive=True
+        ),
+        Column("weight_bytes", "BIGINT", "bytes of the weights an engine loads", "B", positive=True),
         Column("weight_label", "VARCHAR", "how the bytes are known", allowed=LABELS),
         Column("kv_bytes_per_token", "DOUBLE", "KV cache a token takes over all ranks, 16-bit cache", "B", minimum=0),
         Column("config_json", "VARCHAR", "the config as read"),
