@@ -86,7 +86,7 @@ class Blocks:
             request.blocks[i] = key
 
     def forget(self, request: Request, hits: int) -> None:
-        """After a hit: idle blocks under the last hash it hit are dropped, its own unhit blocks will not be hit later."""
+        """After a hit: idle blocks under the last hash it hit are dropped; own blocks not hit now never will be."""
         last = request.key(hits - 1)[:2] if hits else None
         renamed: OrderedDict[tuple[object, ...], None] = OrderedDict()
         for key in self.idle:
@@ -113,133 +113,129 @@ class Blocks:
         request.blocks = []
 
 
+class Engine:
+    """One engine: who runs, who waits, what it holds, and what time it is."""
+
+    def __init__(self, step: np.ndarray, limits: EngineLimits) -> None:
+        self.step, self.limits, self.size = step, limits, limits.block_tokens
+        self.pool = Blocks(limits.kv_blocks, limits.block_tokens, limits.prefix_caching)
+        self.running: list[Request] = []
+        self.waiting: deque[Request] = deque()
+        self.scheduled: dict[int, int] = {}
+        self.now = 0.0
+
+    def budget(self) -> int:
+        return self.limits.max_num_batched_tokens - sum(self.scheduled.values())
+
+    def schedule_running(self) -> bool:
+        """Running requests in order of admission; short of blocks, the last admitted makes room. Whether any did."""
+        self.scheduled = {}
+        preempted = False
+        i = 0
+        while i < len(self.running):
+            request = self.running[i]
+            n = min(request.known - request.computed, self.budget())
+            need = math.ceil((request.computed + n) / self.size) - len(request.blocks)
+            while need > self.pool.free():
+                victim = self.running.pop()
+                preempted = True
+                self.pool.give_back(victim)
+                victim.computed = 0
+                victim.decoding = False
+                victim.preemptions += 1
+                self.waiting.appendleft(victim)
+                if victim is request:
+                    return True
+            request.blocks += [self.pool.private() for _ in range(need)]
+            if n:
+                self.scheduled[request.name] = n
+            i += 1
+        return preempted
+
+    def admit(self) -> None:
+        """The head of the queue while budget, sequences and blocks last."""
+        pool, size = self.pool, self.size
+        while self.waiting and self.budget() > 0 and len(self.running) < self.limits.max_num_seqs:
+            request = self.waiting[0]
+            hits = 0
+            while pool.caching and hits < (request.known - 1) // size and pool.is_cached(request.key(hits)):
+                hits += 1
+            n = min(request.known - hits * size, self.budget())
+            idle_hits = sum(request.key(i) in pool.idle for i in range(hits))
+            if math.ceil(request.known / size) - hits + idle_hits > pool.free():
+                return
+            self.waiting.popleft()
+            request.blocks = [request.key(i) for i in range(hits)]
+            for key in request.blocks:
+                pool.use(key)
+            pool.forget(request, hits)
+            request.blocks += [pool.private() for _ in range(math.ceil((hits * size + n) / size) - hits)]
+            request.computed = hits * size
+            if math.isnan(request.admitted_s):
+                request.admitted_s = self.now
+                request.cached = request.computed
+            self.scheduled[request.name] = n
+            self.running.append(request)
+
+    def run_step(self) -> None:
+        """One step in time, then its tokens."""
+        window = self.step[WINDOW_INDEX]
+        decodes = [q for q in self.running if q.decoding]
+        prompts = [(q, self.scheduled.get(q.name, 0)) for q in self.running if not q.decoding]
+        self.now += step_seconds(
+            self.step,
+            float(sum(self.scheduled.values())),
+            float(len(self.scheduled)),
+            float(sum(q.computed for q in decodes)),
+            float(sum(min(q.computed, window) for q in decodes)),
+            float(sum(n * (q.computed + 0.5 * n) for q, n in prompts)),
+            float(sum(n for _, n in prompts)),
+        )
+        # Of decoding requests that end together, the one that came first gives back its blocks first.
+        for q in sorted(decodes, key=lambda q: q.name) + [q for q, _ in prompts]:
+            q.computed += self.scheduled.get(q.name, 0)
+            if self.pool.caching:
+                self.pool.publish(q)
+            if q.computed == q.known:
+                self.sample(q)
+
+    def sample(self, q: Request) -> None:
+        if q.generated == 0:
+            q.first_s = self.now
+        else:
+            q.stall_s = max(q.stall_s, self.now - q.last_s)
+            q.gaps += 1
+        q.last_s = self.now
+        q.generated += 1
+        q.decoding = True
+        if q.generated == q.osl:
+            q.end_s = self.now
+            self.running.remove(q)
+            self.pool.give_back(q)
+
+
 def serve(workload: Workload, step: np.ndarray, limits: EngineLimits) -> list[Request]:
     """Serve an open-loop workload on one engine; rejected requests keep their NaNs."""
     size = limits.block_tokens
-    pool = Blocks(limits.kv_blocks, size, limits.prefix_caching)
     per_hash = max(1, workload.prefix_block_tokens // size)
-    requests, coming = [], deque()
+    requests: list[Request] = []
+    coming: deque[Request] = deque()
     for r in range(len(workload)):
         isl = int(workload.isl_tokens[r])
         hashes = workload.hash_ids[workload.hash_offsets[r] : workload.hash_offsets[r + 1]]
         keys = [("hash", int(h), i) for h in hashes for i in range(per_hash)][: isl // size]
         room = min(limits.max_model_len, limits.kv_blocks * size + 1) - isl
-        request = Request(
-            r, float(workload.arrival_s[r]), isl, min(int(workload.osl_tokens[r]), room), keys if pool.caching else []
-        )
-        requests.append(request)
+        osl = min(int(workload.osl_tokens[r]), room)
+        requests.append(Request(r, float(workload.arrival_s[r]), isl, osl, list(keys) if limits.prefix_caching else []))
         if isl < limits.max_model_len and math.ceil(isl / size) <= limits.kv_blocks:
-            coming.append(request)
-    running: list[Request] = []
-    waiting: deque[Request] = deque()
-    window = step[WINDOW_INDEX]
-    now = 0.0
-    while coming or running or waiting:
-        if not running and not waiting:
-            now = max(now, coming[0].arrival_s)
-        while coming and coming[0].arrival_s <= now:
-            waiting.append(coming.popleft())
-        scheduled, preempted = schedule_running(running, waiting, pool, limits, size, now)
-        if not preempted or not running:
-            admit(running, waiting, scheduled, pool, limits, size, now)
-        now = run_step(running, scheduled, pool, step, window, now)
+            coming.append(requests[-1])
+    engine = Engine(step, limits)
+    while coming or engine.running or engine.waiting:
+        if not engine.running and not engine.waiting:
+            engine.now = max(engine.now, coming[0].arrival_s)
+        while coming and coming[0].arrival_s <= engine.now:
+            engine.waiting.append(coming.popleft())
+        if not engine.schedule_running() or not engine.running:
+            engine.admit()
+        engine.run_step()
     return requests
-
-
-def schedule_running(running, waiting, pool, limits, size, now):
-    """Running requests in order of admission; short of blocks, the last admitted makes room."""
-    budget = limits.max_num_batched_tokens
-    longest = limits.long_prefill_threshold or budget
-    scheduled: dict[int, int] = {}
-    preempted = False
-    i = 0
-    while i < len(running):
-        request = running[i]
-        n = min(request.known - request.computed, longest, budget - sum(scheduled.values()))
-        need = math.ceil((request.computed + n) / size) - len(request.blocks)
-        gone = False
-        while need > pool.free():
-            victim = running.pop()
-            preempted = True
-            pool.give_back(victim)
-            victim.computed = 0
-            victim.decoding = False
-            victim.preemptions += 1
-            waiting.appendleft(victim)
-            if victim is request:
-                gone = True
-                break
-        if gone:
-            break
-        request.blocks += [pool.private() for _ in range(need)]
-        if n:
-            scheduled[request.name] = n
-        i += 1
-    return scheduled, preempted
-
-
-def admit(running, waiting, scheduled, pool, limits, size, now):
-    """The head of the queue while budget, sequences and blocks last."""
-    while waiting:
-        budget = limits.max_num_batched_tokens - sum(scheduled.values())
-        request = waiting[0]
-        if budget <= 0 or len(running) >= limits.max_num_seqs:
-            return
-        hits = 0
-        while pool.caching and hits < (request.known - 1) // size and pool.is_cached(request.key(hits)):
-            hits += 1
-        n = min(request.known - hits * size, limits.long_prefill_threshold or limits.max_model_len)
-        if n > budget and not limits.chunked_prefill:
-            return
-        n = min(n, budget)
-        idle_hits = sum(request.key(i) in pool.idle for i in range(hits))
-        if math.ceil(request.known / size) - hits + idle_hits > pool.free():
-            return
-        waiting.popleft()
-        request.blocks = [request.key(i) for i in range(hits)]
-        for key in request.blocks:
-            pool.use(key)
-        pool.forget(request, hits)
-        for _ in range(math.ceil((hits * size + n) / size) - hits):
-            request.blocks.append(pool.private())
-        request.computed = hits * size
-        if math.isnan(request.admitted_s):
-            request.admitted_s = now
-            request.cached = request.computed
-        scheduled[request.name] = n
-        running.append(request)
-
-
-def run_step(running, scheduled, pool, step, window, now):
-    """One step in time, then its tokens. Returns when it ends."""
-    decodes = [q for q in running if q.decoding]
-    prompts = [q for q in running if not q.decoding]
-    end = now + step_seconds(
-        step,
-        float(sum(scheduled.values())),
-        float(len(scheduled)),
-        float(sum(q.computed for q in decodes)),
-        float(sum(int(min(q.computed, window)) if window > 0 else q.computed for q in decodes)),
-        sum(scheduled.get(q.name, 0) * (q.computed + 0.5 * scheduled.get(q.name, 0)) for q in prompts),
-        float(sum(scheduled.get(q.name, 0) for q in prompts)),
-    )
-    # Of decoding requests that end together, the one that came first gives back its blocks first.
-    for q in sorted(decodes, key=lambda q: q.name) + prompts:
-        q.computed += scheduled.get(q.name, 0)
-        if pool.caching:
-            pool.publish(q)
-        if q.computed < q.known:
-            continue
-        if q.generated == 0:
-            q.first_s = end
-        else:
-            q.stall_s = max(q.stall_s, end - q.last_s)
-            q.gaps += 1
-        q.last_s = end
-        q.generated += 1
-        q.decoding = True
-        if q.generated == q.osl:
-            q.end_s = end
-            running.remove(q)
-            pool.give_back(q)
-    return end
