@@ -1,7 +1,7 @@
 """Cost of the replay in CPU seconds, compile time and memory. Run: python -m tests.benchmarks.bench_replay.
 
 Measures the kernel alone (compiled, arguments packed and unpacked) and the whole process (interpreter, imports, cached
-or fresh compilation). The Azure conversation trace is read beside the checkout; without it requests of its size are drawn.
+or fresh compilation). The Azure conversation trace is read beside the checkout; without it one like it is drawn.
 The fastest public step simulator of the same rules does 2,100 requests per CPU second on this trace.
 """
 
@@ -60,7 +60,7 @@ def azure() -> tuple[str, Workload]:
 
 
 def with_prefixes(workload: Workload) -> Workload:
-    """The same requests; a fifth of each prompt is one of 50 shared prefixes, hashed in 16-token blocks: the costliest."""
+    """The same requests; a fifth of each prompt is one of 50 shared prefixes, in 16-token blocks: the costliest."""
     rng = np.random.default_rng(1)
     blocks = workload.isl_tokens // 16
     shared = (blocks * 0.2).astype(int)
