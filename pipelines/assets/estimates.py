@@ -6,10 +6,11 @@ import dagster as dg
 import polars as pl
 
 from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request
-from pipelines.planning import decision, observed, workload
+from pipelines.planning import checks, decision, observed, workload
 from pipelines.planning.candidates import candidate_row, memory_rows
 from pipelines.planning.loading import catalog, considered, demand, frame_of, models
 from pipelines.resources import PlanningResource, result
+from warehouse.write import Scope
 
 GROUP = "estimates"
 KINDS = {"python", "duckdb"}
@@ -60,8 +61,10 @@ def plan_candidate(planning: PlanningResource) -> dg.MaterializeResult[None]:
 def plan_capacity(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`plan_capacity` and every table of the decision; `plan_candidate` again, now with what the replays found."""
     rows = decision.decide(planning.place.spec, catalog(planning), considered(planning))
+    rows["plan_check"] = checks.placed(rows["plan_check"], "decision", checks.FIRST_POSITION)
     frames = {name: frame_of(name, found) for name, found in rows.items()}
-    planning.write(*((f"draft_{name}", frame, "all") for name, frame in frames.items()))
+    own: dict[str, Scope] = {"plan_check": {"scope": "decision"}}
+    planning.write(*((f"draft_{name}", frame, own.get(name, "all")) for name, frame in frames.items()))
     return result(frames["plan_capacity"])
 
 
@@ -79,7 +82,8 @@ def prediction_error(planning: PlanningResource) -> dg.MaterializeResult[None]:
         served = named[spec.model]
         rows += observed.error_rows(spec.name, served, known, [o for o in seen if o["model_id"] == served.model_id])
     frame = frame_of("prediction_error", rows)
-    planning.write(("draft_prediction_error", frame, "all"))
+    found = frame_of("plan_check", checks.placed(checks.error_checks(rows), "prediction", 2 * checks.FIRST_POSITION))
+    planning.write(("draft_prediction_error", frame, "all"), ("draft_plan_check", found, {"scope": "prediction"}))
     return result(frame)
 
 

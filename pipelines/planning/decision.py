@@ -7,7 +7,7 @@ from dataclasses import replace
 from typing import Any
 
 from estimator.engines import holds_for
-from pipelines.planning import assumptions, capacity, numbers
+from pipelines.planning import assumptions, capacity, checks, numbers
 from pipelines.planning.candidates import Candidate, Catalog, Model, candidate_row
 from pipelines.planning.capacity import Sized
 from pipelines.planning.workload import Demand
@@ -23,6 +23,7 @@ TABLES = (
     "plan_headroom",
     "plan_cost",
     "plan_number",
+    "plan_check",
 )
 
 
@@ -63,6 +64,7 @@ def decide(
         rows["plan_bucket"] += capacity.bucket_rows(spec.name, spec, demand, best, ("fleet_planned", "fleet_all_up"))
         rows["plan_headroom"] += capacity.headroom_rows(spec.name, best)
         rows["plan_cost"] += capacity.cost_rows(spec.name, best, workspace.prices.hours_per_month)
+        rows["plan_check"] += checks.decision_checks(spec, best)
         rows["plan_number"] += numbers.service_numbers(workspace, spec, model, demand, best)
     rows["plan_number"] += numbers.total_numbers(workspace, chosen)
     rows["plan_assumption"] = assumptions.assumption_rows(

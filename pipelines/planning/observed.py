@@ -7,12 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from estimator.bounds import bounds
 from estimator.engines import resolve_settings
 from estimator.memory import memory_account
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import coefficients_for, step_parameters
 from pipelines.planning.candidates import Catalog, Model, replay_blocks
 
+NEAR_CAPACITY = 0.9
+"""Share of predicted capacity above which a small error of the step time becomes a large one of the queue."""
 METRICS = ("ttft_p50", "ttft_p99", "tpot_mean", "e2e_mean")
 _OBSERVED = {
     "ttft_p50": "ttft_p50_ms",
@@ -84,6 +87,8 @@ def _predict(
         return {}, None, str(error)
     if not account.feasible:
         return {}, None, "; ".join(account.reasons)
+    if settings.prefix_caching and observation["cached_share"] is None:
+        return {}, None, "prefixes were cached and nobody says how much of the input was found: not comparable"
     coefficients = coefficients_for(
         catalog.profile, observation["engine"], observation["engine_version"], gpu.gpu_id, weight.precision
     )
@@ -106,16 +111,27 @@ def _predict(
         replicas=observation["replicas"],
         request_seconds=coefficients["request_seconds"],
     )
-    note = None
+    load = bounds(
+        step,
+        account,
+        isl_tokens=max(1.0, _new_tokens(observation)),
+        osl_tokens=observation["osl_mean_tokens"],
+        max_num_seqs=settings.max_num_seqs,
+        max_num_batched_tokens=settings.max_num_batched_tokens,
+    )
+    utilisation = observation["achieved_rps"] / (load.capacity_rps * observation["replicas"])
+    notes = []
     if (observation["cached_share"] or 0) > 0:
-        note = "cached input tokens are taken off the prompt: the benchmark's prefixes are not in its summary"
+        notes.append("cached input tokens are taken off the prompt: the benchmark's prefixes are not in its summary")
+    if utilisation > NEAR_CAPACITY and not observation["saturated"]:
+        notes.append(f"above {NEAR_CAPACITY:.0%} of predicted capacity: the queue decides, no percentile is reliable")
     figures = {
         "ttft_p50": float(np.nanpercentile(result.ttft_s, 50)) * 1000,
         "ttft_p99": float(np.nanpercentile(result.ttft_s, 99)) * 1000,
         "tpot_mean": float(np.nanmean(result.tpot_s)) * 1000,
         "e2e_mean": float(np.nanmean(result.e2e_s)) * 1000,
     }
-    return figures, float(result.busy_share), note
+    return figures, utilisation, "; ".join(notes) or None
 
 
 def _workload(observation: Mapping[str, Any]) -> Workload:
@@ -130,8 +146,13 @@ def _workload(observation: Mapping[str, Any]) -> Workload:
     else:
         arrival_s = np.cumsum(rng.exponential(1 / observation["achieved_rps"], n))
         arrival_s -= arrival_s[0]
-    isl = observation["isl_mean_tokens"] * (1 - (observation["cached_share"] or 0.0))
-    return Workload.of(arrival_s, _mixed(max(isl, 1.0), n), _mixed(observation["osl_mean_tokens"], n))
+    lengths = (max(1.0, _new_tokens(observation)), observation["osl_mean_tokens"])
+    return Workload.of(arrival_s, _mixed(lengths[0], n), _mixed(lengths[1], n))
+
+
+def _new_tokens(observation: Mapping[str, Any]) -> float:
+    """Mean input tokens that were not found in cache."""
+    return float(observation["isl_mean_tokens"] * (1 - (observation["cached_share"] or 0.0)))
 
 
 def _mixed(mean: float, n: int) -> np.ndarray[tuple[int], np.dtype[np.int64]]:

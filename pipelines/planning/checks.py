@@ -1,0 +1,97 @@
+"""What is checked about the decision itself, after the replays: rows of `plan_check`."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from statistics import median
+from typing import Any
+
+from pipelines.planning.capacity import Sized, service_level
+from pipelines.workspace import ServiceSpec
+
+FIRST_POSITION = 10_000
+"""After every check of a source."""
+USUAL_ERROR = 0.2
+"""Median error of a metric beyond which the sheet warns: about what a fit left out of its own data reaches."""
+
+
+def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
+    """Whether the chosen fleet keeps its promise in every scenario, and whether the search behind it is sound."""
+    slo, name, rows = service_level(spec), spec.name, []
+    for run in sized.runs:
+        scenario = run.scenario.replace("_", " ")
+        kept = slo.meets(run.replay, run.counted)
+        binding, margin = slo.binding(run.replay, run.counted)
+        rows.append(
+            _row(
+                f"{name}: SLO holds, {scenario}",
+                kept,
+                f"attainment {slo.attained(run.replay, run.counted):.2%}, least margin {margin:+.1%} ({binding})",
+                f"every target, attainment at least {slo.attainment:.2%}",
+                "Add headroom, or loosen the target that binds.",
+            )
+        )
+    rejected = sum(int((run.replay.replica < 0).sum()) for run in sized.runs)
+    rows.append(
+        _row(
+            f"{name}: the engine takes every request",
+            rejected == 0,
+            f"{rejected} requests refused over all replays",
+            "none",
+            "Raise max_model_len, or choose more memory: they count as misses.",
+        )
+    )
+    reach = sized.goodput
+    rows.append(
+        _row(
+            f"{name}: the goodput search found the limit",
+            reach.monotone and not reach.saturated,
+            f"{len(reach.evaluations)} replays, {'monotone' if reach.monotone else 'not monotone'}, "
+            f"{'no rate broke the promise' if reach.saturated else 'bracketed'}",
+            "bracketed and monotone",
+            "Give a longer trace or window: the true goodput differs from the one shown.",
+        )
+    )
+    return rows
+
+
+def error_checks(errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
+    """Whether predictions are near what was observed, by service and metric, saturated observations apart."""
+    rows = []
+    for service in dict.fromkeys(row["service"] for row in errors):
+        for metric in dict.fromkeys(row["metric"] for row in errors):
+            ratios = [
+                abs(row["error_ratio"])
+                for row in errors
+                if row["service"] == service
+                and row["metric"] == metric
+                and row["error_ratio"] is not None
+                and not row["saturated"]
+            ]
+            if ratios:
+                rows.append(
+                    _row(
+                        f"{service}: predicted {metric} is near the observed",
+                        median(ratios) <= USUAL_ERROR,
+                        f"median error {median(ratios):.1%} over {len(ratios)} observations",
+                        f"at most {USUAL_ERROR:.0%}",
+                        "See Prediction vs Observed; recalibrate on your own measurements before relying on it.",
+                    )
+                )
+    return rows
+
+
+def _row(name: str, passed: bool, observed: str, expected: str, remedy: str) -> dict[str, Any]:
+    return {
+        "check_name": name,
+        "passed": passed,
+        "severity": "warns",
+        "observed": observed,
+        "expected": expected,
+        "remedy": None if passed else remedy,
+    }
+
+
+def placed(rows: Sequence[dict[str, Any]], scope: str, first: int) -> list[dict[str, Any]]:
+    """The rows with their scope and their places on the sheet."""
+    return [{**row, "scope": scope, "position": first + i} for i, row in enumerate(rows)]
