@@ -126,6 +126,9 @@ def busiest_window(arrival_s: Floats, tokens: Ints, window_s: float, warm_s: flo
         end = start + width * step_s
     lead = min(warm_s, start - first)
     if lead <= 0:
+        # Nothing is left uncounted of a trace so sparse that the twentieth holds all of the stretch's arrivals.
         lead = min(warm_s, (end - start) / 20)
+        if not ((arrival_s >= start + lead) & (arrival_s < end)).any():
+            lead = 0.0
         return PlanningWindow(start, start + lead, end)
     return PlanningWindow(start - lead, start, end)
