@@ -131,4 +131,4 @@ def busiest_window(arrival_s: Floats, tokens: Ints, window_s: float, warm_s: flo
         if not ((arrival_s >= start + lead) & (arrival_s < end)).any():
             lead = 0.0
         return PlanningWindow(start, start + lead, end)
-    return PlanningWindow(start - lead, start, end)
+    return PlanningWindow(max(first, start - lead), start, end)
