@@ -1,1 +1,1 @@
-"""Everything said in SQL: numbered `migrations/`, the named `queries/` that users run, and the facts `checks/` gather."""
+"""Everything said in SQL: numbered `migrations/`, the named `queries/` users run, the facts that `checks/` gather."""
