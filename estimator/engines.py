@@ -15,6 +15,7 @@ from fnmatch import fnmatchcase
 
 from estimator.architecture import Architecture
 from estimator.hardware import Accelerator
+from estimator.versions import in_range, version_key
 
 Rows = Sequence[Mapping[str, object]]
 
@@ -80,25 +81,9 @@ class EngineSettings:
         return KV_BYTES[self.kv_cache_dtype]
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """A version as comparable numbers: `v0.15.1.post1` and `0.15.1rc2` are (0, 15, 1); empty means the newest."""
-    match = re.match(r"\D*(\d+(?:\.\d+)*)", version)
-    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
-
-
-def _before(left: tuple[int, ...], right: tuple[int, ...]) -> bool:
-    width = max(len(left), len(right))
-    return left + (0,) * (width - len(left)) < right + (0,) * (width - len(right))
-
-
 def holds_for(row: Mapping[str, object], version: str) -> bool:
-    """Whether a profile row holds at `version`: from `version_from` on, before `version_before` where there is one."""
-    wanted = version_key(version)
-    since = version_key(str(row["version_from"] or ""))
-    until = version_key(str(row["version_before"] or ""))
-    if not wanted:
-        return not until
-    return not _before(wanted, since) and (not until or _before(wanted, until))
+    """Whether a profile row holds at `version`."""
+    return in_range(version, str(row["version_from"] or ""), str(row["version_before"] or ""))
 
 
 def _scope_rank(scope: str, accelerator: Accelerator) -> float | None:

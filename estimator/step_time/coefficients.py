@@ -11,6 +11,8 @@ import re
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
+from estimator.versions import in_range, version_key
+
 COEFFICIENT_UNITS: dict[str, str] = {
     "dense_read_factor": "x",
     "expert_read_factor": "x",
@@ -87,12 +89,6 @@ def check_coefficients(coefficients: Mapping[str, float]) -> None:
             raise ValueError(f"coefficient {name} is {value:g}; it must be a number of at least {floor:g} {unit}")
 
 
-def version_key(version: str) -> tuple[int, ...]:
-    """A version as comparable numbers, suffixes dropped: '0.15.1.post1' and 'v0.15.1' are (0, 15, 1)."""
-    match = re.match(r"\D*(\d+(?:\.\d+)*)", version)
-    return tuple(int(part) for part in match.group(1).split(".")) if match else ()
-
-
 def coefficients_for(
     rows: Iterable[Mapping[str, object]], engine: str, version: str, gpu_id: str, precision: str
 ) -> Coefficients:
@@ -106,7 +102,6 @@ def coefficients_for(
 
     Raises ValueError naming what is missing.
     """
-    wanted = version_key(version)
     scopes = {gpu_id.casefold(): 2, "*": 0}
     if family := gpu_family(gpu_id):
         scopes.setdefault(family.casefold(), 1)
@@ -118,8 +113,7 @@ def coefficients_for(
             continue
         engines.add(str(row["engine"]))
         scope = scopes.get(str(row["gpu_scope"]).casefold())
-        since, before = version_key(str(row["version_from"])), version_key(str(row["version_before"] or ""))
-        holds = not wanted or (since <= wanted and (not before or wanted < before))
+        holds = in_range(version, str(row["version_from"]), str(row["version_before"] or ""))
         if (
             str(row["engine"]).casefold() != engine.casefold()
             or scope is None
@@ -127,7 +121,7 @@ def coefficients_for(
             or row_precision not in ("", precision)
         ):
             continue
-        rank = (scope, bool(row_precision), since)
+        rank = (scope, bool(row_precision), version_key(str(row["version_from"])))
         if name not in best or rank > best[name][0]:
             best[name] = (rank, _coefficient(row))
     missing = [name for name in COEFFICIENT_UNITS if name not in best]
