@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from typing import Any
 
+from estimator.engines import profile_values
+from estimator.step_time import COEFFICIENT_UNITS, coefficients_for
 from pipelines.planning.candidates import Candidate, Catalog, Model
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, ServiceSpec, Workspace
@@ -24,10 +26,10 @@ def assumption_rows(
     workspace: Workspace,
     catalog: Catalog,
     services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]],
-    coefficients: Sequence[Mapping[str, Any]],
 ) -> list[dict[str, Any]]:
     """Rows of `plan_assumption`: money first, then each service's promise, demand, headroom, engine; physics."""
     rows: list[dict[str, Any]] = []
+    units = {str(row["parameter"]): str(row["unit"]) for row in catalog.profile}
 
     def add(
         service: str, name: str, value: float | str | None, unit: str, label: str, source: str, comment: str = ""
@@ -159,17 +161,24 @@ def assumption_rows(
                 value, unit = getattr(settings, setting), ENGINE_UNITS.get(setting, "")
                 shown = {True: "on", False: "off"}.get(value, value) if isinstance(value, bool) else value
                 add(name, f"engine_{setting}", shown, unit, label, source, "of the chosen candidate")
-    for row in coefficients:
-        add(
-            "all",
-            f"{row['engine']} {row['version_from']} {row['gpu_scope']} {row['parameter']}",
-            row["value"],
-            row["unit"],
-            row["label"],
-            row["source"],
-            row["meaning"],
-        )
+    for candidate in {_where(candidate): candidate for *_, candidate in services}.values():
+        where = _where(candidate)
+        assert candidate.weights is not None
+        engine = candidate.engine
+        chosen = coefficients_for(
+            catalog.profile, engine.name, engine.version, candidate.gpu.gpu_id, candidate.weights.precision
+        ).chosen
+        for name, row in chosen.items():
+            add("all", f"{name} ({where})", row.value, row.unit, row.label, row.source, row.meaning)
+        for name, known in profile_values(engine.name, engine.version, candidate.gpu, catalog.profile).items():
+            if name.partition("@")[0] not in COEFFICIENT_UNITS:
+                add("all", f"{name} ({where})", known.value, units.get(name, ""), known.label, known.source)
     return rows
+
+
+def _where(candidate: Candidate) -> str:
+    precision = candidate.weights.precision if candidate.weights else candidate.precision
+    return f"{candidate.engine.name}@{candidate.engine.version} on {candidate.gpu.gpu_id}, {precision}"
 
 
 def _considered(services: Sequence[tuple[ServiceSpec, Model, Demand, Candidate]]) -> set[str]:

@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 from dataclasses import replace
 from typing import Any
 
-from estimator.engines import holds_for
 from pipelines.planning import assumptions, capacity, checks, numbers
 from pipelines.planning.candidates import Candidate, Catalog, Model, candidate_row
 from pipelines.planning.capacity import Sized
@@ -71,19 +70,8 @@ def decide(
         workspace,
         catalog,
         [(spec, model, demand, chosen[spec.name].candidate) for spec, model, demand, _ in considered],
-        _profile_in_use(catalog, chosen),
     )
     return rows
-
-
-def _profile_in_use(catalog: Catalog, chosen: Mapping[str, Sized]) -> list[Mapping[str, Any]]:
-    """Engine rows that hold for a chosen engine's version."""
-    engines = {(s.candidate.engine.name.lower(), s.candidate.engine.version) for s in chosen.values()}
-    return [
-        row
-        for row in catalog.profile
-        if any(str(row["engine"]).lower() == name and holds_for(row, version) for name, version in engines)
-    ]
 
 
 def _none_feasible(spec: ServiceSpec, candidates: list[Candidate], sized: list[Sized]) -> str:
