@@ -15,7 +15,7 @@ from warehouse import registry
 
 Row = dict[str, Any]
 
-_TABLES = {
+TABLES = {
     "header": "plan",
     "assumptions": "plan_assumption",
     "workload": "plan_workload",
@@ -33,6 +33,7 @@ _TABLES = {
     "observations": "observation",
     "rejected_rows": "rejected_row",
 }
+"""The table behind each frame."""
 _OPTIONAL = {"workbook", "workbook_sha256"}
 """Columns of `plan` that only exist once the workbook does."""
 _REJECTED_COUNTS = ("source_file", "reason", "rows")
@@ -45,7 +46,7 @@ def _require(frame: pl.DataFrame, field: str, columns: tuple[str, ...]) -> None:
 
 
 def _columns(field: str) -> tuple[str, ...]:
-    table = registry.table(_TABLES[field])
+    table = registry.table(TABLES[field])
     skipped = _OPTIONAL if field == "header" else {"plan_version"}
     return tuple(c.name for c in table.columns if c.name not in skipped)
 
@@ -93,7 +94,7 @@ class PlanFrames:
 
     def __post_init__(self) -> None:
         for field in (f.name for f in fields(self)):
-            if field in _TABLES:
+            if field in TABLES:
                 _require(getattr(self, field), field, _columns(field))
         _require(self.rejected_counts, "rejected_counts", _REJECTED_COUNTS)
         if self.header.height != 1:

@@ -8,24 +8,9 @@ from datetime import datetime
 import duckdb
 import polars as pl
 
-from reports.frames import PlanFrames, PreviousPlan
+from reports.frames import TABLES, PlanFrames, PreviousPlan
 from warehouse.registry import table
 
-_VERSIONED = {
-    "assumptions": "plan_assumption",
-    "workload": "plan_workload",
-    "buckets": "workload_bucket",
-    "windows": "workload_window",
-    "candidates": "plan_candidate",
-    "memory": "plan_memory",
-    "capacity": "plan_capacity",
-    "bucket_results": "plan_bucket",
-    "headroom": "plan_headroom",
-    "cost": "plan_cost",
-    "numbers": "plan_number",
-    "checks": "plan_check",
-    "errors": "prediction_error",
-}
 _SHOWN_REJECTS = 200
 
 
@@ -40,7 +25,7 @@ def plan_frames(
     own = {"plan_version": version, "created_at": created_at.replace(tzinfo=None), "previous_version": previous}
     return PlanFrames(
         header=pl.DataFrame([{**header, **own}], schema_overrides={"previous_version": pl.Int64}),
-        **{field: _rows(con, name, version) for field, name in _VERSIONED.items()},
+        **{field: _rows(con, name, version) for field, name in TABLES.items() if table(name).versioned},
         observations=con.execute("SELECT * FROM observation ORDER BY observation_id").pl(),
         rejected_counts=con.execute(
             "SELECT source_file, reason, count(*) AS rows FROM rejected_row WHERE source_file IN (SELECT unnest($1)) "
