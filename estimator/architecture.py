@@ -109,6 +109,9 @@ class Architecture:
     model_id: str = ""
     scheme: Quantization = field(default_factory=Quantization)
     multimodal: bool = False
+    vision_layers: int = 0
+    vision_width: int = 0
+    """Layers and width of the vision tower as engines read them: `num_hidden_layers` or 24, `hidden_size` or 1024."""
     rope_cache_elements: int = 0
     """Elements of the rotary table an engine builds when it loads the model (all positions x rotary dims)."""
     extra_parameters: int = 0

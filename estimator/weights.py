@@ -24,6 +24,7 @@ SCHEMES = {
     "nvfp4": Quantization("nvfp4", 4.5, 4.5, 4.5, 16, "fp4", "fp4"),
 }
 """Precisions a deployment can ask for: bits per parameter with scales (INT4 in groups of 128)."""
+KEPT_FROM_4_BITS = "4-bit checkpoints of such models keep attention in 16 bits"
 SAME = {
     "16bit": "bf16",
     "bfloat16": "bf16",
@@ -128,7 +129,7 @@ def weights(architecture: Architecture, precision: str = "auto", checkpoint_byte
     is_own = name in {"auto", own_name} or (own.scheme == "none" and DTYPE_BITS[architecture.dtype] == _bits(name))
     if not is_own and name not in SCHEMES:
         raise UnsupportedPrecision(f"precision {precision!r} is not known; one of auto, {', '.join(sorted(SCHEMES))}")
-    scheme = own if is_own else SCHEMES[name]
+    scheme = own if is_own else sibling(architecture, name)
     bits = DTYPE_BITS[architecture.dtype] if is_own else plain_bits(architecture, name)
     if is_own and own.scheme == "none" and bits == 32:
         scheme = SCHEMES["fp32"]
@@ -139,6 +140,24 @@ def weights(architecture: Architecture, precision: str = "auto", checkpoint_byte
         note = f"the {own_name} checkpoint's {checkpoint_bytes / GIB:.2f} GiB say nothing about {name}"
         return replace(computed, note=note)
     return _scaled(architecture, computed, checkpoint_bytes, bits)
+
+
+def sibling(architecture: Architecture, name: str) -> Quantization:
+    """How a checkpoint of this model in a precision of `SCHEMES` is usually stored.
+
+    In 4 bits, models whose layers hold a recurrent mixer beside routed experts keep attention (in NVFP4 shared experts
+    too) in 16 bits, and models with MLA keep attention in NVFP4. Read off nvidia's published exclusion lists:
+    DeepSeek-V3.1 and V3.2, GLM-5, Kimi-K2.6 and Qwen3.5-122B keep it, Qwen3-235B, Nemotron-3 and Llama do not. A
+    Qwen3.6-35B-A3B so sized comes to 22.3 GiB where a start-up loaded 21.86.
+    """
+    scheme = SCHEMES[name]
+    layers = architecture.layers
+    recurrent = any(layer.attention.kind == "linear" and layer.feed_forward.experts for layer in layers)
+    if name == "nvfp4" and recurrent:
+        return replace(scheme, attention_bits=16, dense_bits=16, dense_compute="fp16", detail=KEPT_FROM_4_BITS)
+    if (name == "int4" and recurrent) or (name == "nvfp4" and any(layer.attention.kind == "mla" for layer in layers)):
+        return replace(scheme, attention_bits=16, detail=KEPT_FROM_4_BITS)
+    return scheme
 
 
 def _bits(name: str) -> float:

@@ -14,7 +14,7 @@ from estimator.configs.families import CLASS_DEFAULTS, KNOWN, NESTED, TIED, base
 from estimator.configs.fields import MAX_LAYERS, Fields, UnsupportedConfig
 from estimator.configs.leftovers import draft_parameters, extra_parameters, rope_cache_elements, unaccounted
 from estimator.configs.quantization import quantization
-from estimator.configs.vision import vision_parameters
+from estimator.configs.vision import vision_parameters, vision_shape
 
 LAYERS = ("num_hidden_layers", "n_layer", "num_layers", "n_layers")
 POSITIONS = (
@@ -55,6 +55,7 @@ def _parse(config: Fields, where: str) -> Architecture:
     hidden = text.integer("hidden_size", "n_embd", "d_model", "dim", maximum=1_000_000)
     layers = _layers(text, family, hidden)
     vision, vision_problem = vision_parameters(config, hidden)
+    vision_layers, vision_width = vision_shape(config)
     scheme = quantization(config, text, len(layers))
     tied = text.boolean("tie_word_embeddings", default=config.boolean("tie_word_embeddings", default=family in TIED))
     positions = text.integer(*POSITIONS, default=config.integer(*POSITIONS, default=2048))
@@ -81,6 +82,8 @@ def _parse(config: Fields, where: str) -> Architecture:
         model_id="" if where == "config.json" else where,
         scheme=scheme,
         multimodal=multimodal,
+        vision_layers=vision_layers,
+        vision_width=vision_width,
         rope_cache_elements=rope_cache_elements(text, family, layers, positions),
         extra_parameters=extra_parameters(text, family, hidden, len(layers)),
         notes=tuple(notes),

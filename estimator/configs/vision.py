@@ -19,6 +19,17 @@ def vision_parameters(config: Fields, hidden: int) -> tuple[int, str | None]:
         return 0, f"vision tower ({problem})"
 
 
+def vision_shape(config: Fields) -> tuple[int, int]:
+    """Layers and width of a `vision_config` as SGLang reads them, ViT-L's where unnamed; zeros without a tower."""
+    try:
+        vision = config.mapping("vision_config")
+        if vision is None or not vision.values:
+            return 0, 0
+        return vision.integer("num_hidden_layers", default=24), vision.integer("hidden_size", default=1024)
+    except UnsupportedConfig:
+        return 0, 0
+
+
 def _tower(vision: Fields, config: Fields, hidden: int) -> int:
     width = vision.integer("hidden_size", "vt_hidden_size", "embed_dim", "width")
     depth = vision.integer("num_hidden_layers", "depth", "vt_num_hidden_layers", "layers")

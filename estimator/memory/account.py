@@ -17,7 +17,7 @@ from dataclasses import dataclass, replace
 from estimator.architecture import Architecture
 from estimator.engines import EngineSettings, Known, Rows, profile_values
 from estimator.hardware import GIB, Accelerator
-from estimator.memory import kv, overheads, ranks
+from estimator.memory import kv, overheads, ranks, sglang
 from estimator.memory.limits import tensor_parallel_problem
 from estimator.weights import UnsupportedPrecision, Weights
 from estimator.weights import weights as weights_in
@@ -110,14 +110,18 @@ def memory_account(
     """The account of one GPU of a replica on tp x pp GPUs.
 
     `dp` counts data-parallel attention ranks that share the experts with this one; `ep` above 1 keeps whole experts
-    on ranks. Raises ValueError for sizes below 1 or more stages than layers, UnknownEngine for an engine the profile
-    lacks.
+    on ranks. An architecture with something unaccounted for is never feasible: its cache holds 0 blocks, its terms are
+    labelled assumed and the reasons say what is missing.
+
+    Raises ValueError for sizes below 1 or more stages than layers, UnknownEngine for an engine the profile lacks.
     """
     if min(tp, pp, dp, ep) < 1:
         raise ValueError(f"tp {tp}, pp {pp}, dp {dp}, ep {ep}: each is at least 1")
     known = profile_values(settings.engine, settings.version, accelerator, profile)
     case = _Case(architecture, weights, accelerator, settings, tp, pp, dp, ep, known, safety_gib)
     held, share, share_label = _binding(case)
+    if architecture.unaccounted:
+        held = replace(held, blocks=0)  # what the cache holds is not known, so no figure stands for it
     reasons = _reasons(case, held)
     tokens = held.layout.printed_tokens(held.blocks, settings.max_model_len)
     rate = held.layout.bytes_per_token
@@ -136,39 +140,17 @@ def memory_account(
         kv_blocks=held.blocks,
         feasible=not reasons,
         reasons=tuple(reasons),
-        least_change=_least_change(case) if reasons else "",
+        least_change=_least_change(case) if reasons and not architecture.unaccounted else "",
         layout=held.layout,
         state_gib_per_sequence=held.layout.state_bytes_per_sequence / GIB,
     )
-
-
-def static_fraction(
-    case_settings: EngineSettings, accelerator: Accelerator, known: Mapping[str, Known], ranks_: int
-) -> float:
-    """SGLang's mem_fraction_static where the caller does not set it: its own heuristic by version and memory."""
-    if not math.isnan(case_settings.gpu_memory_utilization):
-        return case_settings.gpu_memory_utilization
-    for size in (16, 8, 4, 2, 1):
-        name = f"static_fraction_tp{size}"
-        if ranks_ >= size and name in known:
-            return known[name].value
-    graphs = "graph_capture_sequences_tp4" if ranks_ >= 4 else "graph_capture_sequences"
-    reserved = (
-        overheads.value(known, "reserved_mib", 512.0)
-        + overheads.value(known, "reserved_mib_per_rank") * ranks_
-        + overheads.value(known, "reserved_mib_per_token") * max(case_settings.max_num_batched_tokens, 2048)
-        + overheads.value(known, "reserved_mib_per_graph_sequence") * overheads.value(known, graphs)
-    )
-    reserved = max(reserved, overheads.value(known, "reserved_mib_at_least"))
-    visible_mib = accelerator.visible_memory_gib * 1024
-    return max(0.01, round((visible_mib - reserved) / visible_mib, 3))
 
 
 def _share(case: _Case) -> tuple[float, tuple[str, str]]:
     settings = case.settings
     provenance = settings.provenance.get("gpu_memory_utilization", ("assumed", "set by the caller"))
     if settings.engine == "sglang":
-        share = static_fraction(settings, case.accelerator, case.known, case.tp * case.pp)
+        share = sglang.static_fraction(settings, case.accelerator, case.known, case.tp * case.pp, case.architecture)
         if math.isnan(settings.gpu_memory_utilization):
             provenance = ("cited", "SGLang server_args heuristic by version and memory")
         return share, provenance
@@ -219,26 +201,14 @@ def _stage(case: _Case, stage: ranks.Stage, share: float) -> _StageAccount:
     layout = kv.layout(stage.layers, settings, case.tp, ranks.BYTES[architecture.dtype], known)
     pool = budget * GIB
     if settings.engine == "sglang":
-        pool = _sglang_pool(pool, stage, case, layout)
+        pool = sglang.token_pool(pool, stage.layers, settings, case.tp, layout, known)
     return _StageAccount(weights_gib, activation, graph, budget, layout, layout.blocks(pool))
-
-
-def _sglang_pool(pool: float, stage: ranks.Stage, case: _Case, layout: kv.Layout) -> float:
-    """What of SGLang's pool holds tokens: less the share of recurrent states, and windows at their own ratio."""
-    if layout.state_bytes_per_sequence and any(group.block_tokens for group in layout.groups):
-        pool /= 1 + overheads.value(case.known, "state_pool_ratio", 0.9)
-    attentions = [layer.attention for layer in stage.layers if layer.attention.kv_elements_per_token]
-    sliding = [a for a in attentions if a.kind == "sliding"]
-    if sliding and len(sliding) < len(attentions):
-        ratio = overheads.value(case.known, "window_pool_ratio", 1.0)
-        own = sum(kv.token_bytes(a, case.settings, case.tp) for a in sliding)
-        every = sum(kv.token_bytes(a, case.settings, case.tp) for a in attentions)
-        pool *= every / (every - own + ratio * own)
-    return pool
 
 
 def _reasons(case: _Case, held: _StageAccount) -> list[str]:
     settings = case.settings
+    if case.architecture.unaccounted:
+        return [f"not accounted for, so the cache is not sized: {'; '.join(case.architecture.unaccounted)}"]
     out: list[str] = []
     problem = tensor_parallel_problem(case.architecture, case.tp)
     if problem:
@@ -331,9 +301,8 @@ def _terms(
     graph = known.get("graph_base_gib", Known(0, "assumed", "the profile has no figure"))
     length = settings.max_model_len
     needed = held.layout.blocks_per_request(length)
-    estimated = "estimated" if case.architecture.unaccounted else "inferred"
     missing = "; ".join(case.architecture.unaccounted)
-    return (
+    terms = (
         Term("visible_memory", visible, "GiB", "measured", f"catalogue: {case.accelerator.gpu_id}"),
         Term("utilization", share, "", *share_label, note=f"share of {of}"),
         Term("weights", held.weights_gib, "GiB", weights.label, weights.source, weights.note),
@@ -356,10 +325,8 @@ def _terms(
             "deducted from the budget" if in_budget else "outside the budget: keep this much free",
         ),
         Term("safety", case.safety_gib, "GiB", "assumed", "workspace", "left free on purpose"),
-        Term("kv_budget", held.budget_gib, "GiB", "estimated", f"{settings.engine} budget rule", missing),
-        Term(
-            "kv_bytes_per_token", rate, "B", kv_label if not missing else estimated, kv_source, settings.kv_cache_dtype
-        ),
+        Term("kv_budget", held.budget_gib, "GiB", "estimated", f"{settings.engine} budget rule"),
+        Term("kv_bytes_per_token", rate, "B", kv_label, kv_source, settings.kv_cache_dtype),
         Term(
             "state_per_sequence",
             held.layout.state_bytes_per_sequence / GIB,
@@ -393,3 +360,7 @@ def _terms(
             f"requests of {length:,} tokens, in whole blocks",
         ),
     )
+    if not missing:
+        return terms
+    measured = {"visible_memory", "utilization"}
+    return tuple(t if t.term in measured else replace(t, label="assumed", note=f"not whole: {missing}") for t in terms)

@@ -101,16 +101,18 @@ def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -
 
     Raises Unpredictable when neither the name nor the memory is known.
     """
-    gpu_id = resolve_gpu(row.get("gpu") or "", catalog)
-    seen = row.get("gpu_mem_gib_seen") or ""
-    label = re.match(r"(\d+)\s?GB", row.get("gpu") or "")
+    name = row.get("gpu") or ""
+    gpu_id = resolve_gpu(re.sub(r"\(.*", "", name), catalog)
+    within = re.search(r"\(\D*(\d+\.\d+)\s?GiB", name)
+    seen = row.get("gpu_mem_gib_seen") or (within.group(1) if within else "")
+    label = re.search(r"\b(\d+)\s?GB\b", name)
     if gpu_id is None and not seen and label:
         # A card known by its label only: consumer cards show 0.985 of it (RTX 3090: 23.58 of 24).
-        return Accelerator(row["gpu"], float(label.group(1)) * VISIBLE_SHARE, 1.0, 1.0)
+        return Accelerator(name, float(label.group(1)) * VISIBLE_SHARE, 1.0, 1.0)
     if gpu_id is None and not seen:
-        raise Unpredictable(f"GPU {row.get('gpu') or 'not stated'}: not in the catalogue, and its memory is not stated")
+        raise Unpredictable(f"GPU {name or 'not stated'}: not in the catalogue, and its memory is not stated")
     if gpu_id is None:
-        return Accelerator(row.get("gpu") or "unnamed", float(seen), 1.0, 1.0)
+        return Accelerator(name or "unnamed", float(seen), 1.0, 1.0)
     known = catalog[gpu_id]
     if not seen:
         return known
