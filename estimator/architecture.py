@@ -116,6 +116,8 @@ class Architecture:
     """Elements of the rotary table an engine builds when it loads the model (all positions x rotary dims)."""
     extra_parameters: int = 0
     """Parameters outside layers, embeddings and vision: learned positions, per-layer inputs, hyper-connections."""
+    active_leaves_out: int = 0
+    """Embedding parameters the model's makers leave out of the active count they publish."""
     notes: tuple[str, ...] = ()
     """What the config left out and a class default filled in."""
 
@@ -150,12 +152,13 @@ class Architecture:
 
     @property
     def parameters_active(self) -> int:
-        """Parameters one text token uses: routed experts at experts_per_token, vision left out."""
+        """Parameters one text token uses, as its makers count: routed experts at experts_per_token, vision left out,
+        and embeddings where they leave them out (`estimator.configs.families.ACTIVE_LEAVES_OUT`)."""
         idle = sum(
             (layer.feed_forward.experts - layer.feed_forward.experts_per_token) * layer.feed_forward.expert_parameters
             for layer in self.layers
         )
-        return self.parameters_total - self.vision_parameters - idle
+        return self.parameters_total - self.vision_parameters - idle - self.active_leaves_out
 
     @property
     def attention_kind(self) -> str:

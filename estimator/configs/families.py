@@ -41,6 +41,28 @@ QKV_BIAS = frozenset(
 )
 """Families with a bias on q, k and v whatever the config says."""
 
+ACTIVE_LEAVES_OUT: Mapping[str, tuple[str, ...]] = {
+    # gpt-oss model card (arXiv 2508.10925): 5.13 B and 3.61 B active, "unembedding counted, embedding not"
+    "gpt_oss": ("embedding",),
+    # DeepSeek-V3 README_WEIGHTS: 36.7 B; V2: 21 B; V4-Pro: 49 B. Kimi-K2 (same architecture): 32 B
+    "deepseek_v2": ("embedding",),
+    "deepseek_v3": ("embedding",),
+    "deepseek_v32": ("embedding",),
+    "deepseek_v4": ("embedding",),
+    "kimi_k2": ("embedding",),
+    "kimi_linear": ("embedding",),
+    # Nemotron-3: 3.2 B of Nano and 55 B of Ultra are stated without embeddings
+    "nemotron_h": ("embedding",),
+    # GLM-4.5: 32 B; GLM-5: 40 B
+    "glm4_moe": ("embedding", "head"),
+    "glm_moe_dsa": ("embedding", "head"),
+    # MiniMax-M2: 10 B; 9.8 without either is the nearest count
+    "minimax_m2": ("embedding", "head"),
+    "minimax_m3": ("embedding", "head"),
+}
+"""What makers of routed models leave out of the active count they publish; everything counts elsewhere (Qwen, Mixtral,
+Llama-4, Jamba, Grok)."""
+
 CLASS_DEFAULTS: Mapping[str, Mapping[str, object]] = {
     "gemma3_text": {
         "vocab_size": 262208,

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from estimator.architecture import Architecture, Attention, FeedForward, Layer
 from estimator.configs import attention as attend
 from estimator.configs import feedforward, recurrent
-from estimator.configs.families import CLASS_DEFAULTS, KNOWN, NESTED, TIED, base_type
+from estimator.configs.families import ACTIVE_LEAVES_OUT, CLASS_DEFAULTS, KNOWN, NESTED, TIED, base_type
 from estimator.configs.fields import MAX_LAYERS, Fields, UnsupportedConfig
 from estimator.configs.leftovers import draft_parameters, extra_parameters, rope_cache_elements, unaccounted
 from estimator.configs.quantization import quantization
@@ -63,14 +63,14 @@ def _parse(config: Fields, where: str) -> Architecture:
     leftovers = unaccounted(text, family, outer_type, known=family in KNOWN, layers=layers)
     if vision_problem:
         leftovers = (*leftovers, vision_problem)
+    vocabulary = text.integer(
+        "vocab_size", "padded_vocab_size", default=config.integer("vocab_size", default=None) or _missing_vocab(text)
+    )
+    parts = ACTIVE_LEAVES_OUT.get(family, ()) if any(layer.feed_forward.experts for layer in layers) else ()
     return Architecture(
         model_type=outer_type or declared_type or "unknown",
         hidden_size=hidden,
-        vocab_size=text.integer(
-            "vocab_size",
-            "padded_vocab_size",
-            default=config.integer("vocab_size", default=None) or _missing_vocab(text),
-        ),
+        vocab_size=vocabulary,
         layers=tuple(layers),
         tied_embeddings=tied,
         max_position_tokens=positions,
@@ -86,6 +86,7 @@ def _parse(config: Fields, where: str) -> Architecture:
         vision_width=vision_width,
         rope_cache_elements=rope_cache_elements(text, family, layers, positions),
         extra_parameters=extra_parameters(text, family, hidden, len(layers)),
+        active_leaves_out=vocabulary * hidden * (len(parts) - (tied and "head" in parts)),
         notes=tuple(notes),
     )
 

@@ -60,6 +60,9 @@ def outcome(config: Any) -> None:
     gpu = accelerators()["H100-SXM"]
     settings_ = resolve_settings("vllm", "0.24.0", gpu, model, profile())
     account = memory_account(model, weights(model), gpu, settings_, profile=profile())
+    if model.unaccounted:
+        assert not account.feasible
+        assert account.kv_budget_tokens == 0
     assert account.feasible or account.reasons
     assert account.kv_budget_tokens >= 0
 
@@ -74,7 +77,7 @@ def places(config: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[st
     return found
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400, deadline=None, derandomize=True)
 @given(st.data())
 def test_a_config_with_fields_missing_null_or_of_any_wrong_value_never_crashes(data: st.DataObject) -> None:
     config = json.loads(json.dumps(data.draw(st.sampled_from(SAMPLES))))
@@ -94,7 +97,7 @@ def test_a_config_with_fields_missing_null_or_of_any_wrong_value_never_crashes(d
     outcome(config)
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150, deadline=None, derandomize=True)
 @given(JSON)
 def test_any_json_at_all_is_refused_in_one_line_or_parsed(value: Any) -> None:
     outcome(value)
