@@ -1,27 +1,29 @@
-"""The Hugging Face hub (or a mirror at `HF_ENDPOINT`): config and weight sizes of a model at a pinned commit.
+"""Hugging Face's hub: a model's config and the sizes of its weight files, pinned to a commit.
 
-Belongs here: asking the hub through its own client, what its refusals mean, and remembering its answers. Does not: what
-a config means. One look-up is two requests: the repository's files with their sizes, and config.json.
+Belongs here: the hub's client (`huggingface_hub`), and what each refusal of the hub means. Does not: other hubs
+(`modelscope`), what was read before (`remembered`). One look-up is the repository's files with their sizes,
+config.json, and the safetensors index where there is one.
 """
 
 from __future__ import annotations
 
-import json
 import os
 import tempfile
-from contextlib import suppress
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
 
+from pipelines.sources import remembered
 from pipelines.sources.base import SourceError
+from pipelines.sources.checkpoint import INDEX, bytes_by_type, checkpoint_bytes, index_total, statement
 from pipelines.sources.models import (
     QUANT_SIDECAR,
     ModelRead,
-    checkpoint_bytes,
     parse_object,
     refuse_no_config,
     with_sidecar,
 )
+from pipelines.sources.patience import TOO_MANY, Answer, TooManyRequests, patiently, seconds
 
 _TIMEOUT_S = 20.0
 _LOCAL = "or give the path of its config.json as the model"
@@ -33,34 +35,73 @@ def read(model_id: str, revision: str | None, *, offline: bool, cache: Path, end
     Raises:
         SourceError: gated, missing, wrong revision, too many requests, no connection, or offline.
     """
-    remembered = _remembered(cache, model_id, revision)
-    if remembered is not None:
-        return remembered
+    known = remembered.recall(cache, model_id, revision)
+    if known is not None:
+        return known
     if offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        known = _latest(cache, model_id) if revision is None else None
-        if known is not None:
-            return known
         why = "the workspace says `offline: true`" if offline else "HF_HUB_OFFLINE is set"
-        at = f" at {revision}" if revision else ""
-        raise SourceError(
-            f"model {model_id}{at} is not in the catalogue, was not read before, and {why}. Go online once, {_LOCAL}."
-        )
+        return when_offline(model_id, revision, cache, why)
     from huggingface_hub import HfApi
 
-    found: ModelRead | None = None
     try:
-        info = HfApi(endpoint=endpoint).model_info(model_id, revision=revision, files_metadata=True, timeout=_TIMEOUT_S)
+        info = _asked(
+            lambda: HfApi(endpoint=endpoint).model_info(
+                model_id, revision=revision, files_metadata=True, timeout=_TIMEOUT_S
+            )
+        )
         sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
-        found = _described(model_id, info.sha or "", sizes, endpoint)
+        counts = info.safetensors.parameters if info.safetensors is not None else {}
+        found = _described(model_id, info.sha or "", sizes, counts, endpoint)
     except SourceError:
         raise
     except Exception as error:
-        _explain(model_id, revision, error)
-    _remember(cache, found)
+        _explain(model_id, revision, error.cause if isinstance(error, TooManyRequests) else error)
+    remembered.remember(cache, found)
     return found
 
 
-def _described(model_id: str, sha: str, sizes: dict[str, int], endpoint: str | None) -> ModelRead:
+def when_offline(model_id: str, revision: str | None, cache: Path, why: str) -> ModelRead:
+    """The model as last read, where any commit of it will do.
+
+    Raises:
+        SourceError: it was not read before, or not at this revision.
+    """
+    known = remembered.latest(cache, model_id) if revision is None else None
+    if known is not None:
+        return known
+    at = f" at {revision}" if revision else ""
+    raise SourceError(
+        f"model {model_id}{at} is not in the catalogue, was not read before, and {why}. Go online once, {_LOCAL}."
+    )
+
+
+def _asked(ask: Callable[[], Answer]) -> Answer:
+    """The client's answer, asked for again while the hub says 429."""
+
+    def once() -> Answer:
+        try:
+            return ask()
+        except Exception as error:
+            response = getattr(_cause(error), "response", None)
+            if getattr(response, "status_code", None) == TOO_MANY:
+                raise TooManyRequests(error, seconds(response.headers.get("Retry-After"))) from None  # type: ignore[union-attr]
+            raise
+
+    return patiently(once)
+
+
+def _cause(error: Exception) -> Exception:
+    """What lies under the client's "not in the local cache either"."""
+    from huggingface_hub import errors
+
+    while isinstance(error, errors.LocalEntryNotFoundError) and isinstance(error.__cause__, Exception):
+        error = error.__cause__
+    return error
+
+
+def _described(
+    model_id: str, sha: str, sizes: dict[str, int], counts: dict[str, int], endpoint: str | None
+) -> ModelRead:
     if not sha or not sha.isalnum():
         raise SourceError(f"model {model_id}: the hub did not say which commit it answered for. Set `revision`.")
     if "config.json" not in sizes:
@@ -73,16 +114,20 @@ def _described(model_id: str, sha: str, sizes: dict[str, int], endpoint: str | N
     if QUANT_SIDECAR in sizes:
         config = with_sidecar(config, _document(model_id, sha, QUANT_SIDECAR, endpoint))
     weights = checkpoint_bytes(sizes)
+    total = index_total(_document(model_id, sha, INDEX, endpoint)) if INDEX in sizes else None
+    note = statement(weights, total, bytes_by_type(counts))
     label = "verified" if weights else "estimated"
-    return ModelRead(model_id, sha, config, weights, label, f"hub, {model_id} at commit {sha}")
+    return ModelRead(model_id, sha, config, weights, label, f"hub, {model_id} at commit {sha}", note)
 
 
 def _document(model_id: str, sha: str, name: str, endpoint: str | None) -> dict[str, Any]:
     from huggingface_hub import hf_hub_download
 
     with tempfile.TemporaryDirectory() as folder:
-        file = hf_hub_download(
-            model_id, name, revision=sha, local_dir=folder, endpoint=endpoint, etag_timeout=_TIMEOUT_S
+        file = _asked(
+            lambda: hf_hub_download(
+                model_id, name, revision=sha, local_dir=folder, endpoint=endpoint, etag_timeout=_TIMEOUT_S
+            )
         )
         return parse_object(Path(file).read_bytes(), f"{name} of {model_id}")
 
@@ -91,9 +136,7 @@ def _explain(model_id: str, revision: str | None, error: Exception) -> NoReturn:
     """What the hub's refusal means and what to do, in one line."""
     from huggingface_hub import errors
 
-    chain = error
-    while isinstance(chain, errors.LocalEntryNotFoundError) and chain.__cause__ is not None:
-        chain = chain.__cause__  # type: ignore[assignment]
+    chain = _cause(error)
     status = getattr(getattr(chain, "response", None), "status_code", None)
     if isinstance(chain, errors.RevisionNotFoundError):
         what = f"has no revision {revision}. Name a commit, branch or tag that it has"
@@ -117,38 +160,3 @@ def _explain(model_id: str, revision: str | None, error: Exception) -> NoReturn:
             f"HF_ENDPOINT, set `offline: true` for catalogue models, {_LOCAL}"
         )
     raise SourceError(f"model {model_id} {what}.") from None
-
-
-def _file(cache: Path, model_id: str, sha: str) -> Path:
-    return cache / f"{model_id.replace('/', '--')}@{sha}.json"
-
-
-def _remembered(cache: Path, model_id: str, revision: str | None) -> ModelRead | None:
-    """A model read before at exactly this commit; branches and tags move, so they are asked for again."""
-    if revision is None or len(revision) != 40 or not revision.isalnum():
-        return None
-    return _load(_file(cache, model_id, revision))
-
-
-def _latest(cache: Path, model_id: str) -> ModelRead | None:
-    files = cache.glob(_file(Path(), model_id, "*").name) if cache.is_dir() else ()
-    newest = max(files, key=lambda file: file.stat().st_mtime, default=None)
-    return None if newest is None else _load(newest)
-
-
-def _load(file: Path) -> ModelRead | None:
-    """A remembered model; one that cannot be read is as good as none."""
-    try:
-        return ModelRead(**json.loads(file.read_bytes()))
-    except (OSError, ValueError, TypeError):
-        return None
-
-
-def _remember(cache: Path, read: ModelRead) -> None:
-    file = _file(cache, read.model_id, read.revision)
-    partial = file.with_suffix(".partial")
-    # A folder that cannot be written costs a later look-up, not this plan.
-    with suppress(OSError):
-        cache.mkdir(parents=True, exist_ok=True)
-        partial.write_text(json.dumps({name: getattr(read, name) for name in ModelRead.__slots__}), encoding="utf-8")
-        partial.replace(file)

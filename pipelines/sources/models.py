@@ -1,7 +1,8 @@
 """A model: its config and the bytes of its weights, from a local file, the catalogue, or a model hub.
 
-Belongs here: where a model named in the workspace is found, and local files. Does not: the hub's client (`hub`), what a
-config means (`estimator.configs`). Weights are never downloaded: only their sizes are asked for.
+Belongs here: where a model named in the workspace is found, and local files. Does not: the hubs' clients (`hub`,
+`modelscope`), which files are weights (`checkpoint`), what a config means (`estimator.configs`). Weights are never
+downloaded: only their sizes are asked for.
 """
 
 from __future__ import annotations
@@ -16,12 +17,16 @@ from typing import Any
 import polars as pl
 
 from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, shown
+from pipelines.sources.checkpoint import INDEX, checkpoint_bytes, index_total, local_bytes_by_type, statement
 from pipelines.sources.files import open_source, read_all
 
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HUB_ID = re.compile(rf"{_PART}(?:/{_PART})?")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
 _CONFIG_BYTES = 16 * 2**20
+
+HUBS = {"hf": "hub", "huggingface": "hub", "modelscope": "modelscope"}
+"""What stands before the colon of a model's name -> the module that asks that hub."""
 
 QUANT_SIDECAR = "hf_quant_config.json"
 """ModelOpt's quantisation, kept beside a config that does not mention it."""
@@ -31,7 +36,8 @@ QUANT_SIDECAR = "hf_quant_config.json"
 class ModelRead:
     """A model as found. `checkpoint_bytes` is the size of its weight files, None where nobody says.
 
-    `revision` is a commit, `local` or `catalog`; `label` says how the bytes are known; `source` where all came from.
+    `revision` is a commit, `local` or `catalog`; `label` says how the bytes are known; `source` where all came from;
+    `weights_note` how file sizes, index and stored types agree.
     """
 
     model_id: str
@@ -40,6 +46,7 @@ class ModelRead:
     checkpoint_bytes: int | None
     label: str
     source: str
+    weights_note: str = ""
 
     def as_source(self) -> SourceRead:
         """The model as a row of `source_file`: one document, its fingerprint over config and weight bytes."""
@@ -54,7 +61,7 @@ class ModelRead:
             rows_read=1,
             sha256=fingerprint(content, "config.json", {"revision": self.revision}),
             size_bytes=len(text),
-            detail=f"{self.source}; {weights} ({self.label})",
+            detail="; ".join(part for part in (self.source, f"{weights} ({self.label})", self.weights_note) if part),
         )
 
 
@@ -63,8 +70,10 @@ def read_model(
 ) -> ModelRead:
     """The model that a workspace names: a path in `folder` (a config.json or the folder of one), or a hub id.
 
-    A hub id that the catalogue ships is taken from there unless a revision is asked for; any other is looked up at
-    the hub (`HF_ENDPOINT`, or `endpoint`), pinned to a commit, and remembered in `folder`/.capsheet/models.
+    A hub id that the catalogue ships is taken from there unless a revision or a hub is asked for; any other is looked
+    up at Hugging Face (`HF_ENDPOINT`, or `endpoint`; token `HF_TOKEN`), pinned to a commit, and remembered in
+    `folder`/.capsheet/models. `modelscope:org/name` is looked up at ModelScope (`MODELSCOPE_DOMAIN`, token
+    `MODELSCOPE_API_TOKEN`), `hf:org/name` at Hugging Face in any case.
 
     Raises:
         SourceError: not found, gated, offline, malformed, or not a model's config. Each says what to do.
@@ -75,19 +84,26 @@ def read_model(
     looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
     if path is not None and (looks_local or _exists(path)):
         return _local(path, spec)
-    if not _HUB_ID.fullmatch(spec) or ".." in spec or "--" in spec or len(spec) > 96:
+    hub, _, named = spec.rpartition(":")
+    if (hub and hub not in HUBS) or not _HUB_ID.fullmatch(named) or ".." in named or "--" in named or len(named) > 96:
         raise SourceError(
             f"model {shown(spec)} is neither a path that exists nor a hub id (organisation/name of letters, digits, "
-            "dot, dash and underscore). Mend it, or give the path of a config.json."
+            "dot, dash and underscore, with modelscope: or hf: before it where the hub is chosen). Mend it, or give "
+            "the path of a config.json."
         )
     if revision is not None and (not _REVISION.fullmatch(revision) or ".." in revision):
         raise SourceError(f"model {spec}: revision {shown(revision)} is no commit, branch or tag. Mend it.")
     shipped = catalog_models().get(spec)
     if shipped is not None and revision is None:
         return _shipped(shipped, spec)
-    from pipelines.sources import hub
+    cache = folder / ".capsheet" / "models"
+    if HUBS.get(hub) == "modelscope":
+        from pipelines.sources import modelscope
 
-    return hub.read(spec, revision, offline=offline, cache=folder / ".capsheet" / "models", endpoint=endpoint)
+        return modelscope.read(named, revision, offline=offline, cache=cache, endpoint=endpoint)
+    from pipelines.sources import hub as huggingface
+
+    return huggingface.read(named, revision, offline=offline, cache=cache, endpoint=endpoint)
 
 
 def _exists(path: Path) -> bool:
@@ -117,7 +133,12 @@ def _local(path: Path, spec: str) -> ModelRead:
         config = with_sidecar(config, _config(sidecar, str(Path(name).with_name(QUANT_SIDECAR))))
     sizes = {weights.name: weights.stat().st_size for weights in file.parent.iterdir() if weights.is_file()}
     found = checkpoint_bytes(sizes)
-    return ModelRead(spec, "local", config, found, "verified" if found else "estimated", f"local file {name}")
+    total = None
+    if INDEX in sizes:
+        total = index_total(_config(file.with_name(INDEX), str(Path(name).with_name(INDEX))))
+    stored = [file.with_name(weights) for weights in sorted(sizes) if re.fullmatch(r"model.*\.safetensors", weights)]
+    note = statement(found, total, local_bytes_by_type(stored) if stored else None)
+    return ModelRead(spec, "local", config, found, "verified" if found else "estimated", f"local file {name}", note)
 
 
 def _config(file: Path, name: str) -> dict[str, Any]:
@@ -167,22 +188,3 @@ def with_sidecar(config: dict[str, Any], sidecar: dict[str, Any]) -> dict[str, A
     if config.get("quantization_config") or not isinstance(declared, dict):
         return config
     return {**config, "quantization_config": {"quant_method": "modelopt", **declared}}
-
-
-def checkpoint_bytes(sizes: dict[str, int]) -> int | None:
-    """Bytes of the weights an engine loads, from the names and sizes of a repository's own (top) folder; None if none.
-
-    A repository may hold the same weights twice: `model*.safetensors` is taken before other safetensors (Mistral's
-    `consolidated`), and any safetensors before `.bin` files. Sizes are on disk; they are not dtype counts, which
-    miscount packed formats.
-    """
-    for pattern in (
-        r"model.*\.safetensors",
-        r"(?!consolidated).*\.safetensors",
-        r".*\.safetensors",
-        r"pytorch_model.*\.bin",
-    ):
-        found = [size for name, size in sizes.items() if "/" not in name and re.fullmatch(pattern, name)]
-        if found:
-            return sum(found)
-    return None

@@ -17,7 +17,7 @@ from urllib.parse import unquote, urlsplit
 import pytest
 
 from pipelines.sources import SourceError, read_model
-from pipelines.sources.models import checkpoint_bytes
+from pipelines.sources.checkpoint import bytes_by_type, checkpoint_bytes, statement
 from tests.conftest import ROOT
 
 SHA = "b968826d9c46dd6066d109eabc6255188de91218"
@@ -29,11 +29,25 @@ class Hub(BaseHTTPRequestHandler):
     """The hub's answers as its API gives them: model info with blobs, and files by resolve."""
 
     asked: ClassVar[list[str]] = []
+    refusals_left: ClassVar[dict[str, int]] = {"lab/crowded": 2}
+    counts: ClassVar[dict[str, dict[str, int]]] = {
+        "lab/indexed": {"BF16": 2_500_000_000},
+        "lab/mismatched": {"U8": 9_000_000_000},
+    }
     repos: ClassVar[dict[str, dict[str, bytes]]] = {
         "lab/plain": {"config.json": json.dumps(CONFIG).encode()},
         "lab/packed": {
             "config.json": json.dumps(CONFIG).encode(),
             "hf_quant_config.json": json.dumps(SIDECAR).encode(),
+        },
+        "lab/crowded": {"config.json": json.dumps(CONFIG).encode()},
+        "lab/indexed": {
+            "config.json": json.dumps(CONFIG).encode(),
+            "model.safetensors.index.json": b'{"metadata": {"total_size": 4999990000}, "weight_map": {}}',
+        },
+        "lab/mismatched": {
+            "config.json": json.dumps(CONFIG).encode(),
+            "model.safetensors.index.json": b'{"metadata": {"total_size": 4000000000}, "weight_map": {}}',
         },
         "lab/broken": {"config.json": b"{\n  not json"},
         "lab/gguf": {"model.gguf": b"x"},
@@ -70,6 +84,9 @@ class Hub(BaseHTTPRequestHandler):
             return self._error(403, "You are not in the authorized list.", "GatedRepo")
         if repo == "lab/busy":
             return self._error(429, "We had to rate limit you.", None)
+        if self.refusals_left.get(repo, 0):
+            self.refusals_left[repo] -= 1
+            return self._error(429, "We had to rate limit you.", None)
         if repo == "lab/down":
             return self._error(503, "Service unavailable", None)
         if repo not in self.repos:
@@ -90,6 +107,8 @@ class Hub(BaseHTTPRequestHandler):
             "private": False,
             "siblings": files,
         }
+        if repo in self.counts:
+            info["safetensors"] = {"parameters": self.counts[repo], "total": sum(self.counts[repo].values())}
         return self._answer(200, json.dumps(info).encode(), {"Content-Type": "application/json"})
 
     def _error(self, status: int, text: str, code: str | None) -> None:
@@ -121,6 +140,7 @@ def hub() -> Iterator[str]:
 def _no_outside_settings(monkeypatch: pytest.MonkeyPatch) -> None:
     for name in ("HF_TOKEN", "HF_HUB_OFFLINE", "HF_ENDPOINT"):
         monkeypatch.delenv(name, raising=False)
+    monkeypatch.setattr("pipelines.sources.patience.WAITS_S", (0.0, 0.0, 0.0))
 
 
 def refusal(folder: Path, spec: str, **how: Any) -> str:
@@ -138,6 +158,35 @@ def test_a_hub_model_is_pinned_to_its_commit_with_the_bytes_of_its_weights(hub: 
     assert (got.checkpoint_bytes, got.label) == (5_000_000_000, "verified")
     assert SHA in got.source
     assert not any("safetensors" in asked or ".pth" in asked for asked in Hub.asked), "weights are never downloaded"
+
+
+def test_the_hub_may_be_named_before_the_id(hub: str, tmp_path: Path) -> None:
+    named = read_model("hf:lab/plain", folder=tmp_path, endpoint=hub)
+    assert named == read_model("lab/plain", folder=tmp_path, endpoint=hub)
+
+
+def test_a_hub_that_counts_too_many_requests_is_asked_again(hub: str, tmp_path: Path) -> None:
+    assert read_model("lab/crowded", folder=tmp_path, endpoint=hub).checkpoint_bytes == 5_000_000_000
+    assert Hub.refusals_left["lab/crowded"] == 0
+
+
+def test_patience_ends(hub: str, tmp_path: Path) -> None:
+    before = len(Hub.asked)
+    assert "429" in refusal(tmp_path, "lab/busy", endpoint=hub)
+    assert len(Hub.asked) - before == 4
+
+
+def test_files_index_and_types_that_agree_say_how_the_weights_are_stored(hub: str, tmp_path: Path) -> None:
+    got = read_model("lab/indexed", folder=tmp_path, endpoint=hub)
+    assert got.weights_note == "files tie with the index's total_size; stored as BF16 100.0%"
+    assert got.weights_note in got.as_source().detail
+
+
+def test_a_mismatch_is_reported_and_the_files_decide(hub: str, tmp_path: Path) -> None:
+    got = read_model("lab/mismatched", folder=tmp_path, endpoint=hub)
+    assert got.checkpoint_bytes == 5_000_000_000
+    assert "files are +25.0% from the index's total_size of 4,000,000,000 B" in got.weights_note
+    assert "packed or logical, so not used" in got.weights_note
 
 
 def test_a_commit_read_once_is_not_asked_for_again(hub: str, tmp_path: Path) -> None:
@@ -246,6 +295,36 @@ def test_a_local_folder_gives_config_sidecar_and_weight_bytes(tmp_path: Path) ->
         got = read_model(spec, folder=tmp_path, offline=True)
         assert (got.revision, got.checkpoint_bytes, got.label) == ("local", 1234, "verified")
         assert got.config["quantization_config"]["quant_algo"] == "FP8"
+
+
+def test_local_safetensors_headers_tell_bytes_by_type(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    header = {
+        "__metadata__": {"format": "pt"},
+        "experts": {"dtype": "F8_E4M3", "shape": [7000, 1000], "data_offsets": [0, 7_000_000]},
+        "norm": {"dtype": "BF16", "shape": [1_500_000], "data_offsets": [7_000_000, 10_000_000]},
+    }
+    text = json.dumps(header).encode()
+    with (tmp_path / "model.safetensors").open("wb") as file:
+        file.write(len(text).to_bytes(8, "little") + text)
+        file.truncate(8 + len(text) + 10_000_000)
+    got = read_model("config.json", folder=tmp_path, offline=True)
+    assert got.weights_note == "stored as F8_E4M3 70.0%, BF16 30.0%"
+    (tmp_path / "model.safetensors.index.json").write_text('{"metadata": {"total_size": 20000000}}')
+    assert "files are -50.0%" in read_model("config.json", folder=tmp_path, offline=True).weights_note
+
+
+def test_counts_by_type_are_bytes_only_where_every_type_is_known(shared: Path) -> None:
+    quoted = json.loads((shared / "data" / "hub" / "hf_safetensors_by_dtype.quoted.json").read_text())
+    v3 = bytes_by_type(quoted["deepseek-ai/DeepSeek-V3"]["parameters"])
+    assert v3 is not None
+    assert sum(v3.values()) == 688_574_839_360
+    assert "stored as F8_E4M3 98.8%" in statement(688_580_000_000, None, v3)
+    packed = bytes_by_type(quoted["openai/gpt-oss-120b"]["parameters"])
+    assert "so not used" in statement(65_248_815_744, None, packed)
+    assert bytes_by_type({"BF16": 1, "Q4_0": 5}) is None
+    assert bytes_by_type({"BF16": -1}) is None
+    assert statement(None, 5, None) == ""
 
 
 def test_a_config_alone_leaves_the_weight_bytes_unknown_not_zero(tmp_path: Path) -> None:
