@@ -97,3 +97,26 @@ def test_bytes_grow_with_layers_in_every_precision(precision: str, layers: int) 
     fewer = replace(whole, layers=whole.layers[:1] * layers)
     more = replace(whole, layers=whole.layers[:1] * (layers + 1))
     assert weights(more, precision).total_bytes > weights(fewer, precision).total_bytes > 0
+
+
+@pytest.mark.parametrize(
+    ("model_id", "precision", "attention_bits"),
+    [
+        ("Qwen/Qwen3.6-35B-A3B", "nvfp4", 16),  # as nvidia/Qwen3.5-122B-A10B-NVFP4
+        ("moonshotai/Kimi-Linear-48B-A3B-Instruct", "int4", 16),
+        ("deepseek-ai/DeepSeek-V3", "nvfp4", 16),  # as nvidia/DeepSeek-V3.1-NVFP4
+        ("deepseek-ai/DeepSeek-V3", "int4", 4.125),
+        ("Qwen/Qwen3-235B-A22B", "nvfp4", 4.5),  # as nvidia/Qwen3-235B-A22B-NVFP4
+        ("meta-llama/Llama-3.1-8B-Instruct", "nvfp4", 4.5),
+    ],
+)
+def test_a_4_bit_sibling_keeps_attention_where_published_ones_do(
+    model_id: str, precision: str, attention_bits: float
+) -> None:
+    found = weights(model(model_id), precision)
+    assert found.scheme.attention_bits == attention_bits
+    assert ("keep attention" in found.source) == (attention_bits == 16)
+
+
+def test_an_nvfp4_sibling_comes_near_the_21_86_gib_a_start_up_loaded() -> None:
+    assert weights(model("Qwen/Qwen3.6-35B-A3B"), "nvfp4").total_bytes / 2**30 == pytest.approx(21.86, rel=0.03)
