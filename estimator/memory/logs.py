@@ -19,10 +19,13 @@ from estimator.architecture import Architecture
 from estimator.engines import Rows, resolve_settings
 from estimator.hardware import Accelerator, resolve_gpu
 from estimator.memory.account import MemoryAccount, memory_account
+from estimator.versions import in_range
 from estimator.weights import weights
 
 V0_LAST = "0.7.3"
 """A V0 engine of a later release budgets as the last V0-only release did."""
+V0_ONLY = ("T4", "V100")
+"""Accelerators before Ampere: vLLM ran them on V0 until it was taken out in 0.11."""
 VISIBLE_SHARE = 0.985
 MEASURED = {
     "weights_gib_per_gpu": "weights_gib_per_gpu",
@@ -132,6 +135,8 @@ def predict_log(
         raise Unpredictable(f"not accounted for: {'; '.join(architecture.unaccounted)}")
     accelerator = accelerator_of(row, catalog)
     engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
+    if engine == "vllm" and accelerator.gpu_id.startswith(V0_ONLY) and version and in_range(version, "0.8", "0.11"):
+        version = V0_LAST
     tp = _whole(row, "tp") or max(
         1, (_whole(row, "n_gpus") or 1) // ((_whole(row, "pp") or 1) * (_whole(row, "dp") or 1))
     )

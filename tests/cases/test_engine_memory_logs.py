@@ -9,6 +9,7 @@ import csv
 import json
 from collections import Counter, defaultdict
 from pathlib import Path
+from statistics import median
 
 import pytest
 
@@ -17,6 +18,7 @@ from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import profile_values, resolve_settings
 from estimator.memory import kv
 from estimator.memory.logs import LogPrediction, Unpredictable, predict_log, summary
+from estimator.versions import before, version_key
 from tests.estimator.memory_fixtures import CATALOG, accelerators, model, profile
 
 Rows = list[dict[str, str]]
@@ -74,20 +76,62 @@ def errors(found: dict[str, tuple[dict[str, str], LogPrediction]], column: str, 
 
 def test_the_error_table(predictions: tuple[dict[str, tuple[dict[str, str], LogPrediction]], dict[str, str]]) -> None:
     found, reasons = predictions
-    table: dict[tuple[str, str], dict[str, float]] = {}
-    groups: dict[str, list[str]] = defaultdict(list)
+    table: dict[tuple[str, ...], dict[str, float]] = {}
+    groups: dict[tuple[str, str, str], list[str]] = defaultdict(list)
     for case, (row, _) in found.items():
-        groups[f"{row['engine'].split()[0]} {row['gpu'].split()[0]}"].append(case)
-    for group, cases in groups.items():
+        groups[row["engine"].split()[0], era(row["engine_version"]), (row["gpu"] or "?").split()[0]].append(case)
+    columns = ("weights_gib_per_gpu", "activation_peak_gib", "kv_gib_per_gpu", "kv_tokens", "max_concurrency")
+    for group, cases in sorted(groups.items()):
         part = {case: found[case] for case in cases}
-        table[group, "kv_tokens"] = summary(errors(part, "kv_tokens", stated=False))
-    for column in ("weights_gib_per_gpu", "activation_peak_gib", "kv_gib_per_gpu", "kv_tokens", "max_concurrency"):
+        for column in ("weights_gib_per_gpu", "kv_tokens", "max_concurrency"):
+            table[(*group, column)] = summary(errors(part, column, stated=False))
+    for column in columns:
         table["all", column] = summary(errors(found, column, stated=False))
         table["stated", column] = summary(errors(found, column, stated=True))
     for key, line in table.items():
-        print(*key, {name: round(value, 4) for name, value in line.items()})
+        if line["rows"]:
+            print(*key, {name: round(value, 4) for name, value in line.items()})
     print(Counter(reason.split(":")[0][:40] for reason in reasons.values()).most_common(8))
     assert len(found) >= 60
+
+
+def era(version: str) -> str:
+    """The range of versions that budget alike."""
+    number = version_key(version)
+    if not number:
+        return "unstated"
+    if "V0" in version or before(number, (0, 8)):
+        return "V0"
+    return "V1 to 0.16" if before(number, (0, 17)) else "0.17 to 0.20" if before(number, (0, 21)) else "0.21 on"
+
+
+def test_no_single_family_holds_up_the_samplers_figure(
+    predictions: tuple[dict[str, tuple[dict[str, str], LogPrediction]], dict[str, str]], shared: Path
+) -> None:
+    """Bytes a logit solved from each start-up of 0.19 whose peak is the sampler's; then each family left out."""
+    known, by_family = by_name(shared), defaultdict(list)
+    profile_019 = profile_values("vllm", "0.19.0", accelerators()["H100-SXM"], profile())
+    base, copies = (
+        profile_019[name].value * scale
+        for name, scale in (("activation_base_gib", 2**30), ("sampler_hidden_copies", 1.0))
+    )
+    for row, _ in predictions[0].values():
+        if row["engine_version"] != "0.19.0" or not row["activation_peak_gib"] or row["pp"] != "1":
+            continue
+        architecture = known[row["model_id"].lower()]
+        seqs, tokens = int(row["max_num_seqs"]), int(row["max_num_batched_tokens"])
+        logits, routed = seqs * architecture.vocab_size, any(y.feed_forward.experts for y in architecture.layers)
+        if routed or architecture.multimodal or architecture.vocab_size < 100_000 or row["weights_quant"] == "float32":
+            continue
+        rest = base + copies * tokens * architecture.hidden_size * 2 + logits * 2
+        by_family[row["family"]].append((float(row["activation_peak_gib"]) * 2**30 - rest) / logits)
+    everything = median(value for values in by_family.values() for value in values)
+    assert len(by_family) >= 4
+    assert everything == pytest.approx(profile_019["sampler_bytes_per_logit"].value, rel=0.02)
+    for family in by_family:
+        others = median(value for name, values in by_family.items() if name != family for value in values)
+        print(family, round(median(by_family[family]), 2), "without it", round(others, 2))
+        assert others == pytest.approx(everything, rel=0.02), family
 
 
 def test_kv_tokens_are_within_2_percent_at_the_median_and_8_at_the_90th(
