@@ -57,7 +57,8 @@ def heads_of(text: Fields, family: str, hidden: int) -> Heads:
 
 def grouped(text: Fields, family: str, hidden: int, heads: Heads) -> Attention:
     """Multi-head, grouped or multi-query attention: caches kv_heads x (head_dim + v_head_dim) elements a token."""
-    gate = 2 if text.boolean("attn_output_gate", "attention_output_gate", default=False) else 1
+    gated = family.startswith(("qwen3_next", "qwen3_5"))  # the class gates its output whether or not the config says so
+    gate = 2 if text.boolean("attn_output_gate", "attention_output_gate", default=gated) else 1
     q = hidden * heads.heads * heads.head_dim * gate
     kv = hidden * heads.kv_heads * (heads.head_dim + heads.v_head_dim)
     out = heads.heads * heads.v_head_dim * hidden

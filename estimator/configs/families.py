@@ -14,11 +14,11 @@ NESTED = ("text_config", "llm_config", "language_config", "language_model_config
 KNOWN = frozenset(
     """baichuan bailing_moe bailing_moe_v2 bloom chatglm cohere cohere2 command-r deepseek deepseek_v2
     deepseek_v3 deepseek_v32 deepseek_v4 deepseek_ref dots1 ernie4_5 ernie4_5_moe exaone exaone4 falcon gemma
-    gemma2 gemma3 gemma3_text gemma4 gemma4_text glm glm4 glm4_moe glm_moe_dsa gpt2 gpt_bigcode gpt_neox gpt_oss
-    gptj granite granitemoe granitemoehybrid internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
+    gemma2 gemma3 gemma3_text gemma4 gemma4_text glm glm4 glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neox
+    gpt_oss gptj granite granitemoe granitemoehybrid internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
     kimi_linear kimi_vl llama llama4 llama4_text llava llava_next mamba mamba2 mimo mimo_v2_flash minicpm
-    minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral mistral3 mixtral moonshot mpt nemotron nemotron-
-    nas nemotron_h olmo olmo2 olmo3 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe
+    minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral mistral3 mixtral moonshot mpt nemotron nemotron-nas
+    nemotron_h olmo olmo2 olmo3 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe
     qwen2_vl qwen2_vl_text qwen3 qwen3_5 qwen3_5_moe qwen3_5_moe_text qwen3_5_text qwen3_moe qwen3_next qwen3_vl
     qwen3_vl_moe qwen3_vl_moe_text qwen3_vl_text seed_oss smollm3 solar stablelm starcoder2 step3p5 step3p7
     yi""".split()  # noqa: SIM905
@@ -55,6 +55,7 @@ ACTIVE_LEAVES_OUT: Mapping[str, tuple[str, ...]] = {
     "nemotron_h": ("embedding",),
     # GLM-4.5: 32 B; GLM-5: 40 B
     "glm4_moe": ("embedding", "head"),
+    "glm4_moe_lite": ("embedding", "head"),
     "glm_moe_dsa": ("embedding", "head"),
     # MiniMax-M2: 10 B; 9.8 without either is the nearest count
     "minimax_m2": ("embedding", "head"),

@@ -31,9 +31,12 @@ def vision_shape(config: Fields) -> tuple[int, int]:
 
 
 def _tower(vision: Fields, config: Fields, hidden: int) -> int:
-    width = vision.integer("hidden_size", "vt_hidden_size", "embed_dim", "width")
+    # Where a tower names both, hidden_size is the language model's (Qwen2-VL).
+    width = vision.integer("embed_dim", "hidden_size", "vt_hidden_size", "width")
     depth = vision.integer("num_hidden_layers", "depth", "vt_num_hidden_layers", "layers")
-    inner = vision.integer("intermediate_size", "vt_intermediate_size", default=4 * width)
+    inner = vision.integer(
+        "intermediate_size", "vt_intermediate_size", default=int(vision.number("mlp_ratio", default=4.0) * width)
+    )
     patch = vision.integer("patch_size", default=14)
     channels = vision.integer("num_channels", "in_channels", default=3)
     temporal = vision.integer("temporal_patch_size", default=1)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 from pathlib import Path
+from typing import Any
 
 import pytest
 
@@ -76,6 +77,90 @@ def test_counts_are_within_a_hundredth_or_half_the_last_printed_digit(
         found.parameters_active,
         source,
     )
+
+
+FROM_SHAPES: list[tuple[dict[str, Any], str, str, str]] = [
+    # A model the catalogue does not ship, by its published shape: totals and actives as its makers give them.
+    (
+        {
+            "model_type": "glm4_moe", "hidden_size": 5120, "num_hidden_layers": 92, "num_attention_heads": 96,
+            "num_key_value_heads": 8, "head_dim": 128, "intermediate_size": 12288, "n_routed_experts": 160,
+            "n_shared_experts": 1, "num_experts_per_tok": 8, "moe_intermediate_size": 1536,
+            "first_k_dense_replace": 3, "vocab_size": 151552, "tie_word_embeddings": False,
+        },
+        "355", "32", "GLM-4.5, GLM-4.6, GLM-4.7 model cards",
+    ),
+    (
+        {
+            "model_type": "qwen3_next", "hidden_size": 2048, "num_hidden_layers": 48, "num_attention_heads": 16,
+            "num_key_value_heads": 2, "head_dim": 256, "intermediate_size": 5120, "num_experts": 512,
+            "num_experts_per_tok": 10, "moe_intermediate_size": 512, "shared_expert_intermediate_size": 512,
+            "full_attention_interval": 4, "linear_num_key_heads": 16, "linear_num_value_heads": 32,
+            "linear_key_head_dim": 128, "linear_value_head_dim": 128, "linear_conv_kernel_dim": 4,
+            "vocab_size": 151936, "tie_word_embeddings": False,
+        },
+        "80", "3.9", "Qwen3-Next-80B-A3B; its name rounds the active count",
+    ),
+    (
+        {
+            "model_type": "qwen2_moe", "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+            "num_key_value_heads": 4, "intermediate_size": 18944, "num_experts": 64, "num_experts_per_tok": 8,
+            "moe_intermediate_size": 2560, "shared_expert_intermediate_size": 20480, "vocab_size": 151936,
+            "tie_word_embeddings": False,
+        },
+        "57.4", "14", "Qwen2-57B-A14B",
+    ),
+    (
+        {
+            "model_type": "phimoe", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "intermediate_size": 6400, "num_local_experts": 16, "num_experts_per_tok": 2,
+            "vocab_size": 32064, "tie_word_embeddings": False,
+        },
+        "41.9", "6.6", "Phi-3.5-MoE",
+    ),
+    (
+        {
+            "model_type": "chatglm", "hidden_size": 4096, "num_layers": 40, "num_attention_heads": 32,
+            "ffn_hidden_size": 13696, "multi_query_group_num": 2, "multi_query_attention": True, "kv_channels": 128,
+            "padded_vocab_size": 151552, "add_qkv_bias": True, "tie_word_embeddings": False,
+        },
+        "9.4", "9.4", "glm-4-9b",
+    ),
+    (
+        {
+            "model_type": "internlm2", "hidden_size": 4096, "num_hidden_layers": 32, "num_attention_heads": 32,
+            "num_key_value_heads": 8, "intermediate_size": 14336, "vocab_size": 92544, "tie_word_embeddings": False,
+        },
+        "7.74", "7.74", "internlm2-7b",
+    ),
+    (
+        {
+            "model_type": "falcon", "hidden_size": 8192, "num_hidden_layers": 60, "num_attention_heads": 128,
+            "num_kv_heads": 8, "vocab_size": 65024, "new_decoder_architecture": True, "bias": False,
+        },
+        "41.3", "41.3", "falcon-40b, its tied head counted once",
+    ),
+]  # fmt: skip
+
+
+@pytest.mark.parametrize(("config", "total", "active", "source"), FROM_SHAPES, ids=lambda value: str(value)[:24])
+def test_shapes_of_models_not_shipped_come_to_their_published_counts(
+    config: dict[str, Any], total: str, active: str, source: str
+) -> None:
+    found = parse_config(config)
+    assert found.unaccounted == ()
+    assert within(found.parameters_total / 1e9, total), (found.parameters_total, source)
+    assert within(found.parameters_active / 1e9, active), (found.parameters_active, source)
+
+
+def test_a_vision_towers_width_is_its_own_not_the_language_models() -> None:
+    tower = {"depth": 32, "embed_dim": 1280, "hidden_size": 3584, "mlp_ratio": 4, "spatial_merge_size": 2}
+    config = {
+        "model_type": "qwen2_vl", "hidden_size": 3584, "num_hidden_layers": 28, "num_attention_heads": 28,
+        "num_key_value_heads": 4, "intermediate_size": 18944, "vocab_size": 152064, "tie_word_embeddings": False,
+        "vision_config": {**tower, "patch_size": 14, "temporal_patch_size": 2},
+    }  # fmt: skip
+    assert parse_config(config).parameters_total == pytest.approx(8.29e9, rel=1e-3)
 
 
 def test_a_dense_model_uses_all_its_text_parameters(shared: Path) -> None:
