@@ -36,12 +36,14 @@ def address(planned_once: Small, tmp_path_factory: pytest.TempPathFactory) -> It
     try:
         give_up = time.monotonic() + 120
         while True:
+            # The server answers before it has loaded the assets.
             try:
-                httpx.get(f"http://127.0.0.1:{port}/server_info", timeout=5).raise_for_status()
-                break
-            except httpx.HTTPError:
-                assert time.monotonic() < give_up and server.poll() is None, (folder / "ui.log").read_text()
-                time.sleep(0.5)
+                if ask(f"http://127.0.0.1:{port}", ASSETS)["assetNodes"]:
+                    break
+            except (httpx.HTTPError, ValueError):
+                pass
+            assert time.monotonic() < give_up and server.poll() is None, (folder / "ui.log").read_text()
+            time.sleep(0.5)
         yield f"http://127.0.0.1:{port}"
     finally:
         os.killpg(server.pid, signal.SIGKILL)
