@@ -5,7 +5,9 @@ BIN := $(VENV)/bin
 READY := $(VENV)/.ready
 WORKSPACE ?= workspace
 
-.PHONY: plan test ui lint format bench schema lock clean help
+CASES ?= ../shared
+
+.PHONY: plan test ui lint format bench accuracy schema lock clean help
 
 help:
 	@echo "make plan   plan the workspace in ./$(WORKSPACE) (made from the sample if it is not there)"
@@ -13,6 +15,7 @@ help:
 	@echo "make ui     open the asset graph of the workspace in the browser"
 	@echo "make lint   ruff and mypy, strict"
 	@echo "make bench  time the replay and the step model; prints a table"
+	@echo "make accuracy   predict the start-up logs in $(CASES)/cases and print the errors"
 	@echo "make lock   resolve pyproject.toml into requirements.lock again"
 
 # uv installs the locked set in seconds; pip is only used to fetch uv.
@@ -47,6 +50,10 @@ format: $(READY)
 
 bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
+
+accuracy: $(READY)
+	@test -f $(CASES)/cases/engine_memory_logs.csv || { echo "no measured cases in $(CASES): name their folder with make accuracy CASES=..., or run capsheet accuracy on your own logs" >&2; exit 1; }
+	$(BIN)/capsheet accuracy $(CASES)/cases/engine_memory_logs.csv --models $(CASES)/data/hf_configs
 
 # The first migration and the data dictionary follow the column registry; tests fail until they do.
 schema: $(READY)

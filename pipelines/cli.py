@@ -98,6 +98,19 @@ def sql(
 
 
 @app.command()
+def accuracy(
+    file: Annotated[Path, typer.Argument(help="CSV of engine start-ups: their configuration and what they printed.")],
+    models: Annotated[Path | None, typer.Option(help="Folder of org--name.json configs.", file_okay=False)] = None,
+    out: Annotated[Path | None, typer.Option(help="Write one record a row to this CSV.", dir_okay=False)] = None,
+    json: JsonOption = False,
+) -> None:
+    """Predict measured rows from their configuration alone, and print the errors."""
+    from pipelines.commands.accuracy import run
+
+    run(file, models=models, out=out, json=json)
+
+
+@app.command()
 def ui(
     workspace: WorkspaceOption = HERE,
     port: Annotated[int, typer.Option(help="Port on this machine.", min=1, max=65535)] = 3000,

@@ -7,7 +7,8 @@ from typing import Any
 
 from estimator.engines import profile_values
 from estimator.step_time import COEFFICIENT_UNITS, coefficients_for
-from pipelines.planning.candidates import Candidate, Catalog, Model
+from pipelines.planning.candidates import Candidate, Model
+from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, ServiceSpec, Workspace
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import difflib
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -10,19 +9,18 @@ from typing import Any
 from estimator.architecture import Architecture
 from estimator.bounds import Bounds, bounds
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
-from estimator.hardware import Accelerator, resolve_gpu
+from estimator.hardware import Accelerator
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
 from estimator.step_time import coefficients_for, step_parameters
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
+from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
 
 SHORTLIST = 6
 """Candidates of a service that are replayed; the rest are told apart by analysis alone."""
-
-Rows = Sequence[Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -43,15 +41,6 @@ class Model:
         """
         found = weights(self.architecture, precision, self.checkpoint_bytes)
         return replace(found, label=self.label) if found.label == "verified" else found
-
-
-@dataclass(frozen=True, slots=True)
-class Catalog:
-    """Accelerators by id, price rows by accelerator, and the engine profile rows."""
-
-    accelerators: Mapping[str, Accelerator]
-    prices: Mapping[str, Mapping[str, Any]]
-    profile: Rows
 
 
 @dataclass(frozen=True, slots=True)
@@ -106,18 +95,6 @@ def context_length(spec: ServiceSpec, demand: Demand, architecture: Architecture
     return length
 
 
-def accelerator(catalog: Catalog, name: str, where: str) -> Accelerator:
-    """The catalogue's accelerator, or WorkspaceError naming its nearest."""
-    known = resolve_gpu(name, catalog.accelerators)
-    if known is None:
-        near = difflib.get_close_matches(name, list(catalog.accelerators), n=3, cutoff=0.4)
-        hint = f"Near it: {', '.join(near)}" if near else f"It knows {', '.join(sorted(catalog.accelerators))}"
-        raise WorkspaceError(
-            f"{where}: the catalogue has no accelerator {name!r} with the figures a plan needs. {hint}."
-        )
-    return catalog.accelerators[known]
-
-
 def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, where: str) -> list[Candidate]:
     """Every candidate of a service, with its status before any replay: the shortlist carries status 'feasible'.
 
@@ -126,7 +103,7 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
     length = context_length(spec, demand, model.architecture)
     found: list[Candidate] = []
     for gpu_name in spec.candidates.accelerators:
-        gpu = accelerator(catalog, gpu_name, where)
+        gpu = catalog.accelerator(gpu_name, where)
         price = catalog.prices.get(gpu.gpu_id)
         if price is None:
             raise WorkspaceError(

@@ -7,8 +7,9 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.planning import assumptions, capacity, checks, numbers
-from pipelines.planning.candidates import Candidate, Catalog, Model, candidate_row
+from pipelines.planning.candidates import Candidate, Model, candidate_row
 from pipelines.planning.capacity import Sized
+from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.progress import report
 from pipelines.workspace import ServiceSpec, Workspace, WorkspaceError

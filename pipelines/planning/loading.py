@@ -6,9 +6,9 @@ from typing import Any
 
 import polars as pl
 
-from estimator.hardware import Accelerator
 from pipelines.planning import workload
-from pipelines.planning.candidates import Candidate, Catalog, Model, consider
+from pipelines.planning.candidates import Candidate, Model, consider
+from pipelines.planning.catalog import Catalog, catalog_of
 from pipelines.planning.models import model_of
 from pipelines.planning.workload import Demand
 from pipelines.resources import PlanningResource
@@ -17,21 +17,11 @@ from warehouse.frames import polars_schema
 from warehouse.registry import table
 
 Considered = tuple[ServiceSpec, Model, Demand, list[Candidate]]
-_NEEDED = ("visible_memory_gib", "memory_bandwidth_gbs", "fp16_dense_tflops")
 
 
 def catalog(planning: PlanningResource) -> Catalog:
     """Accelerators with the figures a plan needs, the price each is planned with, and the engine profile."""
-    fields = set(Accelerator.__dataclass_fields__)
-    return Catalog(
-        accelerators={
-            row["gpu_id"]: Accelerator(**{name: row[name] for name in fields & set(row) if row[name] is not None})
-            for row in planning.rows("accelerator")
-            if all(row[name] for name in _NEEDED)
-        },
-        prices={row["gpu_id"]: row for row in planning.rows("price") if row["planning_default"]},
-        profile=planning.rows("engine_profile"),
-    )
+    return catalog_of(planning.rows("accelerator"), planning.rows("price"), planning.rows("engine_profile"))
 
 
 def models(planning: PlanningResource) -> dict[str, Model]:

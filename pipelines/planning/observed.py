@@ -12,7 +12,8 @@ from estimator.engines import resolve_settings
 from estimator.memory import memory_account
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import coefficients_for, step_parameters
-from pipelines.planning.candidates import Catalog, Model, replay_blocks
+from pipelines.planning.candidates import Model, replay_blocks
+from pipelines.planning.catalog import Catalog
 
 NEAR_CAPACITY = 0.9
 """Share of predicted capacity above which a small error of the step time becomes a large one of the queue."""

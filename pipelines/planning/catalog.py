@@ -1,0 +1,65 @@
+"""The catalogue as planning takes it: from the warehouse's rows, or straight from the files that ship.
+
+Belongs here: which rows are usable and how they become estimator types. Does not: the files (`warehouse.catalog`).
+"""
+
+from __future__ import annotations
+
+import difflib
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from estimator.hardware import Accelerator, resolve_gpu
+from warehouse.errors import CapsheetError
+
+Rows = Sequence[Mapping[str, Any]]
+_NEEDED = ("visible_memory_gib", "memory_bandwidth_gbs", "fp16_dense_tflops")
+
+
+class UnknownAccelerator(CapsheetError):  # noqa: N818 - reads as a sentence where it is caught
+    """An accelerator the catalogue does not know, or has too few figures of."""
+
+
+@dataclass(frozen=True, slots=True)
+class Catalog:
+    """Accelerators by id, the price each is planned with, and the engine profile rows."""
+
+    accelerators: Mapping[str, Accelerator]
+    prices: Mapping[str, Mapping[str, Any]]
+    profile: Rows
+
+    def accelerator(self, name: str, where: str) -> Accelerator:
+        """The accelerator a name means; raises UnknownAccelerator naming the nearest."""
+        known = resolve_gpu(name, self.accelerators)
+        if known is not None:
+            return self.accelerators[known]
+        near = difflib.get_close_matches(name, list(self.accelerators), n=3, cutoff=0.4)
+        hint = f"Near it: {', '.join(near)}" if near else f"It knows {', '.join(sorted(self.accelerators))}"
+        raise UnknownAccelerator(
+            f"{where}: the catalogue has no accelerator {name!r} with the figures a plan needs. {hint}."
+        )
+
+
+def catalog_of(
+    accelerators: Iterable[Mapping[str, Any]], prices: Iterable[Mapping[str, Any]], profile: Rows
+) -> Catalog:
+    """A catalogue from rows of `accelerator`, `price` and `engine_profile`."""
+    fields = set(Accelerator.__dataclass_fields__)
+    return Catalog(
+        accelerators={
+            row["gpu_id"]: Accelerator(**{name: row[name] for name in fields & set(row) if row[name] is not None})
+            for row in accelerators
+            if all(row[name] for name in _NEEDED)
+        },
+        prices={row["gpu_id"]: row for row in prices if row["planning_default"]},
+        profile=profile,
+    )
+
+
+def shipped() -> Catalog:
+    """The catalogue that ships, for commands that need no workspace."""
+    from warehouse.catalog import read_catalog
+
+    profile = [*read_catalog("engines").to_dicts(), *read_catalog("coefficients").to_dicts()]
+    return catalog_of(read_catalog("accelerators").to_dicts(), read_catalog("prices").to_dicts(), profile)
