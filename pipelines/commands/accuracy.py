@@ -75,7 +75,7 @@ def _tell(answer: Mapping[str, Any]) -> None:
     if answer["metrics_by_another_config"]:
         other = {"copies": answer["metrics_by_another_config"]}
         show.as_table(
-            _lines(other), "quantised copies, predicted from the config of the model they copy; not summed above"
+            _lines(other), "quantised copies, from the config of the model they copy; not summed above"
         )
     for name, groups in answer["by"].items():
         show.as_table(_lines(groups, ("weights", "kv_tokens", "max_concurrency")), f"by {name}")

@@ -80,7 +80,7 @@ class ModelFolders:
         return None
 
     def _read(self, file: Path) -> dict[str, Any]:
-        config = read_model(str(file), offline=True, folder=file.parent).config
+        config = read_model(str(file.resolve()), offline=True, folder=file.parent).config
         sidecar = file.with_name(file.stem + SIDECAR)
         if sidecar.is_file():
             config = with_sidecar(config, read_model_document(sidecar))

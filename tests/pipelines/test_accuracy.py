@@ -88,6 +88,16 @@ def test_configs_of_the_folder_win_whatever_the_case(tmp_path: Path) -> None:
     assert shipped_one is not None and shipped_one.config["hidden_size"] == 4096
 
 
+def test_a_folder_named_by_a_relative_path_is_read(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "models").mkdir()
+    config = {"model_type": "llama", "hidden_size": 64, "num_hidden_layers": 2, "num_attention_heads": 4,
+              "intermediate_size": 128, "vocab_size": 1000, "max_position_embeddings": 512}  # fmt: skip
+    (tmp_path / "models" / "a--b.json").write_text(json.dumps(config))
+    monkeypatch.chdir(tmp_path)
+    found = ModelFolders(Path("models")).find("a/b")
+    assert found is not None and found.config["hidden_size"] == 64
+
+
 def test_a_quantised_copy_without_a_config_is_taken_for_its_model_and_says_so() -> None:
     found = ModelFolders().find("somebody/Llama-3.1-8B-Instruct-AWQ-INT4")
     assert found is not None and found.instead == "meta-llama/Llama-3.1-8B-Instruct"
