@@ -1,0 +1,143 @@
+"""`capsheet size`: one model on one GPU under one engine: memory account, bounds, bottleneck, launch command."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+from typing import Any
+
+from pipelines.commands import show, size_page
+from pipelines.planning.calculation import Calculation, calculate
+from pipelines.planning.catalog import shipped
+from pipelines.planning.launch import compatibility, launch_command
+from pipelines.planning.rules_of_thumb import read_coefficients
+from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, memory_figures, size
+from pipelines.sources.models import read_model
+from warehouse.errors import CapsheetError
+
+
+def run(
+    options: dict[str, Any], *, coefficients: list[str], offline: bool, lang: str, explain: bool, json: bool
+) -> None:
+    """Size what the options name and print it.
+
+    A configuration that does not fit is an answer. A model that is not wholly understood, or a tensor-parallel size
+    the engine refuses, is an error for people; machines get the object with its reasons.
+    """
+    ask = Ask(**options, coefficients=read_coefficients(coefficients))
+    folder = model_folder(ask.model)
+    found = answer(ask, folder, offline=offline, explain=explain)
+    if json:
+        show.as_json(found)
+        return
+    refusal = _refusal(found)
+    if refusal:
+        raise CapsheetError(refusal)
+    size_page.tell(found, lang)
+
+
+def model_folder(model: str) -> Path:
+    """Where a model is looked for and remembered: here for a path or in a workspace, else the user's cache folder."""
+    here = Path.cwd()
+    if (here / "capsheet.yaml").is_file() or model.startswith((".", "/", "~")) or model.endswith(".json"):
+        return here
+    try:
+        if "\x00" not in model and (here / model).exists():
+            return here
+    except OSError:
+        pass
+    cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
+    return Path(cache).expanduser() / "capsheet"
+
+
+def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = False) -> dict[str, Any]:
+    """Everything `size` says, as one object. Raises CapsheetError for what cannot be sized at all."""
+    catalog = shipped()
+    card(ask.gpu, catalog)  # a wrong GPU or engine is said before any hub is asked
+    engine_of(ask.engine, catalog)
+    sized = size(ask, read_model(ask.model, offline=offline, folder=folder), catalog)
+    calculation = calculate(sized, catalog) if sized.account is not None else Calculation((), (), (), ())
+    memory = memory_figures(sized)
+    figures = [*memory, *calculation.figures]
+    account = sized.account
+    said: dict[str, Any] = {
+        **_identity(sized),
+        **{figure.name: figure.value for figure in memory},
+        "feasible": sized.feasible,
+        "reasons": list(sized.reasons),
+        "least_change": account.least_change if account else "",
+        "warnings": list(sized.warnings),
+        "unaccounted": list(sized.architecture.unaccounted),
+        "labels": {figure.name: figure.label for figure in figures},
+        "units": {figure.name: figure.unit for figure in figures},
+        "terms": [
+            {name: getattr(term, name) for name in ("term", "value", "unit", "label", "source", "note")}
+            for term in (account.terms if account else ())
+        ],
+        "settings": _settings(sized),
+        "assumed": [*sized.assumed, *calculation.assumed],
+        "calculator": {figure.name: figure.value for figure in calculation.figures},
+        "calculator_missing": calculation.missing,
+        "fleet": list(calculation.fleet),
+        "accepted_tp": accepted_tp(sized.architecture),
+        "compatibility": compatibility(sized, _generations()),
+        "launch_command": launch_command(sized) if account else "",
+        "coefficients": list(calculation.coefficients),
+    }
+    if explain:
+        said["derivation"] = [figure.derivation() for figure in figures]
+    return said
+
+
+def _identity(sized: Sized) -> dict[str, Any]:
+    ask = sized.ask
+    return {
+        "model": sized.read.model_id,
+        "revision": sized.read.revision,
+        "source": sized.read.source,
+        "attention": sized.architecture.attention_kind,
+        "gpu": sized.gpu.gpu_id,
+        "engine": sized.engine,
+        "engine_version": sized.version,
+        "tp": ask.tp,
+        "pp": ask.pp,
+        "dp": ask.dp,
+        "ep": ask.ep,
+        "gpus_per_replica": ask.gpus_per_replica,
+        "precision": sized.weights.precision,
+        "max_model_len": sized.settings.max_model_len,
+    }
+
+
+def _settings(sized: Sized) -> list[dict[str, Any]]:
+    """The engine's settings as resolved; SGLang's own share of memory is the account's, not a flag's."""
+    rows = []
+    terms = {term.term: term for term in sized.account.terms} if sized.account else {}
+    for name, known in sized.settings.provenance.items():
+        shown = (getattr(sized.settings, name), *known)
+        if name == "gpu_memory_utilization" and "utilization" in terms:
+            share = terms["utilization"]
+            shown = (share.value, share.label, share.source)
+        rows.append(dict(zip(("setting", "value", "label", "source"), (name, *shown), strict=True)))
+    return rows
+
+
+def _generations() -> dict[str, str]:
+    from warehouse.catalog import read_catalog
+
+    return dict(read_catalog("accelerators").select("gpu_id", "arch").iter_rows())
+
+
+def _refusal(found: dict[str, Any]) -> str:
+    """The one line for people where no page of figures would be honest; empty otherwise."""
+    if found["unaccounted"]:
+        return (
+            f"{found['model']}: its config holds what capsheet does not account for "
+            f"({'; '.join(found['unaccounted'])}), so no figure would be right. --json lists what is known."
+        )
+    if found["tp"] not in found["accepted_tp"]:
+        problem = next((reason for reason in found["reasons"] if reason.startswith("TP ")), "")
+        if problem:
+            sizes = ", ".join(map(str, found["accepted_tp"]))
+            return f"--tp {found['tp']}: {found['engine']} refuses it, for {problem}. It accepts {sizes}."
+    return ""
