@@ -162,7 +162,11 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     )
     step = step_parameters(architecture, weight, gpu, tp, coefficients, kv_cache_bytes=settings.kv_element_bytes)
     request_s = coefficients["request_seconds"]
-    isl, osl = float(demand.isl_tokens.mean()), float(demand.osl_tokens.mean())
+    # A request that the engine refuses for its length must not move the mean that the bounds are of.
+    served = demand.isl_tokens + demand.osl_tokens <= candidate.max_model_len
+    if not served.any():
+        return replace(candidate, reason=f"no request of the trace fits in max_model_len {candidate.max_model_len:,}")
+    isl, osl = float(demand.isl_tokens[served].mean()), float(demand.osl_tokens[served].mean())
     limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in METRICS}
     bound = bounds(
         step,
