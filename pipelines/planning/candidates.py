@@ -60,6 +60,9 @@ class Candidate:
     step: Floats | None = None
     request_s: float = 0.0
     kv_blocks: int = 0
+    isl_mean_tokens: float = 0.0
+    """Mean over the requests the engine takes; what the bounds are of."""
+    osl_mean_tokens: float = 0.0
     bounds: Bounds | None = None
     status: str = "not_possible"
     reason: str = ""
@@ -185,6 +188,8 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         step=step,
         request_s=request_s,
         kv_blocks=replay_blocks(account, settings, isl + osl),
+        isl_mean_tokens=isl,
+        osl_mean_tokens=osl,
         bounds=bound,
         status="feasible",
         reason="fits; not yet replayed",

@@ -66,8 +66,8 @@ def service_numbers(
         "KV budget in blocks over blocks of a mean request",
         **shape,
         kv_budget_tokens=account.kv_budget_tokens,
-        isl_mean_tokens=float(demand.isl_tokens.mean()),
-        osl_mean_tokens=float(demand.osl_tokens.mean()),
+        isl_mean_tokens=candidate.isl_mean_tokens,
+        osl_mean_tokens=candidate.osl_mean_tokens,
     )
     add(
         "l_bound",
