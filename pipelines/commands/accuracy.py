@@ -5,12 +5,14 @@ from __future__ import annotations
 import csv
 import io
 from collections.abc import Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 from pipelines.commands import show
 from pipelines.planning import accuracy
 from pipelines.planning.catalog import shipped
+from pipelines.planning.log_cells import problem
 from pipelines.sources.base import SourceError, shown
 from pipelines.sources.files import open_source, read_all
 from pipelines.sources.model_names import ModelFolders
@@ -22,11 +24,24 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def run(file: Path, *, models: Path | None, out: Path | None, json: bool) -> None:
     """Predict every row, print the errors, and write one record a row where asked."""
     rows = read_rows(file)
-    predicted = accuracy.predict_rows(rows, ModelFolders(models), shipped())
+    predicted = predict(rows, models)
     answer = accuracy.report(predicted)
     if out is not None:
         _write(out, accuracy.per_row(predicted))
     show.as_json(answer) if json else _tell(answer)
+
+
+def predict(rows: Sequence[Mapping[str, str]], models: Path | None) -> list[accuracy.Row]:
+    """Every row predicted; one whose configuration cannot be read is skipped, not taken for an engine's defaults.
+
+    A model nobody has a config of (no `attention`) stays skipped for that.
+    """
+    found = accuracy.predict_rows(rows, ModelFolders(models), shipped())
+    unread = {row.line: problem(row.cells) for row in found}
+    return [
+        replace(row, prediction=None, skipped=unread[row.line]) if unread[row.line] and row.attention else row
+        for row in found
+    ]
 
 
 def read_rows(file: Path) -> list[dict[str, str]]:
@@ -74,9 +89,7 @@ def _tell(answer: Mapping[str, Any]) -> None:
     show.as_table(_lines({"all rows": answer["metrics"]}), f"{answer['predicted']} of {answer['rows']} rows predicted")
     if answer["metrics_by_another_config"]:
         other = {"copies": answer["metrics_by_another_config"]}
-        show.as_table(
-            _lines(other), "quantised copies, from the config of the model they copy; not summed above"
-        )
+        show.as_table(_lines(other), "quantised copies, from the config of the model they copy; not summed above")
     for name, groups in answer["by"].items():
         show.as_table(_lines(groups, ("weights", "kv_tokens", "max_concurrency")), f"by {name}")
     failed = answer["failed_start_ups"]
