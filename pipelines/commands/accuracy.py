@@ -24,6 +24,8 @@ _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 def run(file: Path, *, models: Path | None, out: Path | None, json: bool) -> None:
     """Predict every row, print the errors, and write one record a row where asked."""
     rows = read_rows(file)
+    if out is not None and out.exists() and out.samefile(file):
+        raise CapsheetError(f"--out {out} is the file of measurements itself. Name another file.")
     predicted = predict(rows, models)
     answer = accuracy.report(predicted)
     if out is not None:
@@ -59,6 +61,10 @@ def read_rows(file: Path) -> list[dict[str, str]]:
         ]
     except (UnicodeDecodeError, csv.Error) as error:
         raise SourceError(f"{file} is not CSV in UTF-8 ({error}). Save it as such.") from None
+    if any(name.startswith(("ttft", "tpot", "itl_")) for name in header):
+        raise SourceError(
+            f"{file} holds serving measurements (TTFT, TPOT): this kind is not predicted yet, only engine start-ups are."
+        )
     if not accuracy.is_start_up_log(header):
         raise SourceError(
             f"{file}: its columns ({shown(', '.join(header), 120)}) are not those of start-up logs "

@@ -8,10 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from pipelines.commands.accuracy import predict, read_rows
+from pipelines.commands.accuracy import predict, read_rows, run
 from pipelines.planning import accuracy
 from pipelines.planning.log_cells import problem
-from tests.pipelines.test_accuracy import ROW
+from tests.pipelines.test_accuracy import ROW, file_of
+from warehouse.errors import CapsheetError
 
 WHOLE = {**ROW, "n_gpus": "1", "dp": "1", "ep": "", "block_size": "16"}
 
@@ -82,6 +83,20 @@ def test_ranks_are_used_as_stated() -> None:
     plain, sliced = one().prediction, one(tp="2", n_gpus="2").prediction
     assert plain is not None and sliced is not None
     assert sliced.account.kv_bytes_per_token_per_gpu * 2 == plain.account.kv_bytes_per_token_per_gpu
+
+
+def test_serving_measurements_are_said_to_be_another_kind(shared: Path) -> None:
+    for file in sorted((shared / "cases").glob("serving_measured_*.csv")):
+        with pytest.raises(CapsheetError, match="serving measurements"):
+            read_rows(file)
+
+
+def test_the_measurements_are_never_overwritten_by_their_own_predictions(tmp_path: Path) -> None:
+    file = file_of(tmp_path, ROW)
+    before = file.read_bytes()
+    with pytest.raises(CapsheetError, match="itself"):
+        run(file, models=None, out=tmp_path / "." / file.name, json=True)
+    assert file.read_bytes() == before
 
 
 def test_what_was_left_open_is_said() -> None:
