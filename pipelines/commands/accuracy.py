@@ -63,7 +63,7 @@ def read_rows(file: Path) -> list[dict[str, str]]:
         raise SourceError(f"{file} is not CSV in UTF-8 ({error}). Save it as such.") from None
     if any(name.startswith(("ttft", "tpot", "itl_")) for name in header):
         raise SourceError(
-            f"{file} holds serving measurements (TTFT, TPOT): this kind is not predicted yet, only engine start-ups are."
+            f"{file} holds serving measurements (TTFT, TPOT): this kind is not predicted yet, only start-up logs are."
         )
     if not accuracy.is_start_up_log(header):
         raise SourceError(
