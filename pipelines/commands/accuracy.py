@@ -38,7 +38,7 @@ def predict(rows: Sequence[Mapping[str, str]], models: Path | None) -> list[accu
 
     A model nobody has a config of (no `attention`) stays skipped for that.
     """
-    found = accuracy.predict_rows(rows, ModelFolders(models), shipped())
+    found = accuracy.predict_rows(rows, ModelFolders(models), shipped(memory_only=True))
     unread = {row.line: problem(row.cells) for row in found}
     return [
         replace(row, prediction=None, skipped=unread[row.line]) if unread[row.line] and row.attention else row

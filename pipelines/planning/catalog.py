@@ -6,6 +6,7 @@ Belongs here: which rows are usable and how they become estimator types. Does no
 from __future__ import annotations
 
 import difflib
+import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
@@ -15,6 +16,7 @@ from warehouse.errors import CapsheetError
 
 Rows = Sequence[Mapping[str, Any]]
 _NEEDED = ("visible_memory_gib", "memory_bandwidth_gbs", "fp16_dense_tflops")
+_MEMORY = _NEEDED[:1]
 
 
 class UnknownAccelerator(CapsheetError):  # noqa: N818 - reads as a sentence where it is caught
@@ -42,24 +44,38 @@ class Catalog:
 
 
 def catalog_of(
-    accelerators: Iterable[Mapping[str, Any]], prices: Iterable[Mapping[str, Any]], profile: Rows
+    accelerators: Iterable[Mapping[str, Any]],
+    prices: Iterable[Mapping[str, Any]],
+    profile: Rows,
+    *,
+    needed: Sequence[str] = _NEEDED,
 ) -> Catalog:
-    """A catalogue from rows of `accelerator`, `price` and `engine_profile`."""
+    """A catalogue from rows of `accelerator`, `price` and `engine_profile`.
+
+    Accelerators that lack a `needed` figure are left out; one they lack otherwise is NaN, so nothing can rest on it.
+    """
     fields = set(Accelerator.__dataclass_fields__)
+    unknown = dict.fromkeys(_NEEDED, math.nan)
     return Catalog(
         accelerators={
-            row["gpu_id"]: Accelerator(**{name: row[name] for name in fields & set(row) if row[name] is not None})
+            row["gpu_id"]: Accelerator(
+                **unknown | {name: row[name] for name in fields & set(row) if row[name] is not None}
+            )
             for row in accelerators
-            if all(row[name] for name in _NEEDED)
+            if all(row[name] for name in needed)
         },
         prices={row["gpu_id"]: row for row in prices if row["planning_default"]},
         profile=profile,
     )
 
 
-def shipped() -> Catalog:
-    """The catalogue that ships, for commands that need no workspace."""
+def shipped(*, memory_only: bool = False) -> Catalog:
+    """The catalogue that ships, for commands that need no workspace.
+
+    `memory_only` keeps accelerators of which only the memory is known: enough for an account, not for a step time.
+    """
     from warehouse.catalog import read_catalog
 
     profile = [*read_catalog("engines").to_dicts(), *read_catalog("coefficients").to_dicts()]
-    return catalog_of(read_catalog("accelerators").to_dicts(), read_catalog("prices").to_dicts(), profile)
+    accelerators, prices = read_catalog("accelerators").to_dicts(), read_catalog("prices").to_dicts()
+    return catalog_of(accelerators, prices, profile, needed=_MEMORY if memory_only else _NEEDED)
