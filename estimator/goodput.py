@@ -271,8 +271,16 @@ class _Search:
     kept: tuple[float, Replay] | None = None
     """The replay at the largest rate that has held, since most often that is the answer."""
 
+    @property
+    def own_rps(self) -> float:
+        """The workload's own rate over the requests that count: what the promise is judged on is what is stated."""
+        arrivals = self.workload.arrival_s[self.counted]
+        if self.counted.all() or len(arrivals) < 2 or arrivals[-1] <= arrivals[0]:
+            return self.workload.rate_rps
+        return float((len(arrivals) - 1) / (arrivals[-1] - arrivals[0]))
+
     def run(self, rate_rps: float) -> Replay:
-        faster = self.workload.scaled(rate_rps / self.workload.rate_rps)
+        faster = self.workload.scaled(rate_rps / self.own_rps)
         return replay(faster, self.step, self.limits, request_seconds=self.request_seconds)
 
     def evaluate(self, rate_rps: float) -> None:

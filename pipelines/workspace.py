@@ -32,7 +32,7 @@ class WorkspaceError(CapsheetError):
 
 
 class _Strict(BaseModel):
-    model_config = ConfigDict(extra="forbid", frozen=True)
+    model_config = ConfigDict(extra="forbid", frozen=True, strict=True)
 
 
 def _plain(name: str) -> str:
@@ -199,6 +199,15 @@ class Workspace(_Strict):
         repeated = sorted({name for name in names if names.count(name) > 1})
         if repeated:
             raise ValueError(f"two services are called {', '.join(repeated)}")
+        for what, key in (("trace", "source"), ("model", "")):
+            said: dict[str, object] = {}
+            for service in self.services:
+                name = service.trace.source if key else service.model
+                trace = service.trace
+                how: object = (trace.format, trace.spread, trace.options) if key else service.revision
+                if said.setdefault(name, how) != how:
+                    asked = "format, spread and options" if key else "revision"
+                    raise ValueError(f"two services read the {what} {name} with a different {asked}: say the same")
         return self
 
 
@@ -228,6 +237,35 @@ class Place:
         return _where(self.file, self.file.read_text(encoding="utf-8"), keys)
 
 
+class _Loader(yaml.SafeLoader):
+    """YAML as people mean it: a key stands once, and 010, 1:30 or yes are text, not numbers or flags."""
+
+    def construct_mapping(self, node: yaml.MappingNode, deep: bool = False) -> dict[Any, Any]:
+        seen: set[str] = set()
+        for key, _ in node.value:
+            if key.value in seen:
+                raise yaml.constructor.ConstructorError(
+                    None, None, f"the key {str(key.value)[:60]} stands twice", key.start_mark
+                )
+            if isinstance(key, yaml.ScalarNode):
+                seen.add(key.value)
+        return super().construct_mapping(node, deep)
+
+
+_NUMBERS = {
+    "tag:yaml.org,2002:bool": r"true|false|True|False|TRUE|FALSE",
+    "tag:yaml.org,2002:int": r"[-+]?(?:0|[1-9][0-9]*)",
+    "tag:yaml.org,2002:float": r"[-+]?(?:[0-9]+\.[0-9]*|\.[0-9]+|[0-9]+(?=[eE]))(?:[eE][-+]?[0-9]+)?"
+    r"|[-+]?\.(?:inf|Inf|INF)|\.(?:nan|NaN|NAN)",
+}
+_Loader.yaml_implicit_resolvers = {
+    first: [(tag, pattern) for tag, pattern in found if tag not in _NUMBERS]
+    for first, found in yaml.SafeLoader.yaml_implicit_resolvers.items()
+}
+for _tag, _pattern in _NUMBERS.items():
+    _Loader.add_implicit_resolver(_tag, re.compile(f"^(?:{_pattern})$"), list("-+0123456789.tTfF"))
+
+
 def _load(file: Path) -> tuple[Workspace, str]:
     try:
         raw = file.read_bytes()
@@ -240,7 +278,7 @@ def _load(file: Path) -> tuple[Workspace, str]:
         raise WorkspaceError(f"{file} cannot be read: {error.strerror}. Make it a readable file.") from None
     try:
         text = raw.decode("utf-8-sig")
-        data = yaml.safe_load(text)
+        data = yaml.load(text, Loader=_Loader)
     except UnicodeDecodeError as error:
         raise WorkspaceError(f"{file} is not UTF-8 (byte {error.start}). Save it as UTF-8.") from None
     except (yaml.YAMLError, ValueError, RecursionError) as error:

@@ -173,6 +173,9 @@ class Page:
         written = [self._table_row(columns, row, first) for row in rows]
         end = f"{get_column_letter(first + len(columns) - 1)}{self.row - 1}"
         table = Table(displayName=name, ref=f"{get_column_letter(first)}{top}:{end}")
+        if any(callable(cell) or isinstance(cell, Live) for row in rows for cell in row):
+            # Formulas point at cells by place: sorting such a table would move the words and not what they point at.
+            table.autoFilter = None
         table.tableStyleInfo = TableStyleInfo(name="TableStyleLight1", showRowStripes=False)
         self.sheet.add_table(table)
         return written

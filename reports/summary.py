@@ -79,9 +79,9 @@ def _accuracy_words(frames: PlanFrames) -> str:
     parts = [
         f"{METRIC_WORDS[a.metric]} within {a.median_abs_ratio:.0%} ({a.service}, median of {a.compared})"
         for a in accuracy(frames)
-        if a.median_abs_ratio is not None and a.metric in ("ttft_p50", "tpot_mean")
+        if a.median_abs_ratio is not None and a.metric in ("ttft_p50", "ttft_p99", "tpot_mean")
     ]
-    return "; ".join(parts[:2]) if parts else "nothing observed yet"
+    return "; ".join(parts[:3]) if parts else "nothing observed yet"
 
 
 def _decisions(page: Page, decisions: list[Decision], cost: CostBlock) -> None:

@@ -112,6 +112,8 @@ def observation(planning: PlanningResource) -> dg.MaterializeResult[None]:
         for spec in place.spec.observations
         for read in read_observations(place.folder, spec.source, spec.served, spec.format)
     ]
+    for read in reads:
+        check_tolerance(read, place.spec.max_rejected_share)
     frames = [read.frame for read in reads]
     if not frames:
         planning.write(("observation", pl.DataFrame(), "all"))

@@ -101,7 +101,10 @@ def _summary(place: Place, version: int) -> dict[str, Any]:
             .pl()
             .to_dicts()
         )
-        rejected = con.execute("SELECT count(*) FROM rejected_row").fetchall()[0][0]
+        rejected = con.execute(
+            "SELECT count(*) FROM rejected_row WHERE source_file IN (SELECT unnest(json_keys(?)))",
+            [head["inputs_json"]],
+        ).fetchall()[0][0]
     return {
         "plan_version": version,
         "workbook": str(place.plans / head["workbook"]),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -35,7 +36,8 @@ def assumption_rows(
     def add(
         service: str, name: str, value: float | str | None, unit: str, label: str, source: str, comment: str = ""
     ) -> None:
-        number = float(value) if isinstance(value, int | float) else None
+        number = float(value) if isinstance(value, int | float) and math.isfinite(value) else None
+        value = "the engine's own" if isinstance(value, float) and not math.isfinite(value) else value
         rows.append(
             {
                 "position": len(rows),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import Any
@@ -19,6 +20,8 @@ from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
 
+NODE_GPUS = 8
+"""GPUs of a node: a tensor-parallel group stays inside one."""
 SHORTLIST = 6
 """Candidates of a service that are replayed; the rest are told apart by analysis alone."""
 
@@ -131,6 +134,8 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
 def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:
     architecture, gpu, tp = model.architecture, candidate.gpu, candidate.tp
     problem = tensor_parallel_problem(architecture, tp)
+    if tp > NODE_GPUS:
+        problem = f"TP {tp} crosses nodes of {NODE_GPUS} GPUs, whose links the step time does not know"
     if problem:
         return replace(candidate, reason=problem)
     try:
@@ -158,8 +163,8 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     )
     candidate = replace(candidate, settings=settings, weights=weight, account=account)
     if not account.feasible:
-        change = f" {account.least_change}" if account.least_change else ""
-        return replace(candidate, status="does_not_fit", reason="; ".join(account.reasons) + change)
+        reason = ". ".join(filter(None, ("; ".join(account.reasons), account.least_change))).rstrip(".")
+        return replace(candidate, status="does_not_fit", reason=reason)
     coefficients = coefficients_for(
         catalog.profile, candidate.engine.name, candidate.engine.version, gpu.gpu_id, weight.precision
     )
@@ -255,7 +260,10 @@ def candidate_row(service: str, model_id: str, candidate: Candidate) -> dict[str
         "engine": candidate.engine.name,
         "engine_version": candidate.engine.version,
         "gpus_per_replica": candidate.tp,
-        "gpu_memory_utilization": settings.gpu_memory_utilization if settings else None,
+        # NaN: the engine's own heuristic decides; the memory account shows what it came to.
+        "gpu_memory_utilization": settings.gpu_memory_utilization
+        if settings and math.isfinite(settings.gpu_memory_utilization)
+        else None,
         "max_model_len": candidate.max_model_len,
         "max_num_seqs": settings.max_num_seqs if settings else None,
         "max_num_batched_tokens": settings.max_num_batched_tokens if settings else None,

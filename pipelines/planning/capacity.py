@@ -96,12 +96,13 @@ def size(spec: ServiceSpec, demand: Demand, candidate: Candidate) -> Sized:
     planned = window.scaled(demand.demand_factor * headroom.traffic_factor)
     planned_rps = demand.planned_rps * headroom.traffic_factor
     plain = replicas_for(demand.planned_rps, reach.rate_rps, 1.0)
+    start = replicas_for(demand.planned_rps, reach.rate_rps, headroom.traffic_factor)
     found = smallest_fleet(
         planned,
         candidate.step,
         candidate.limits,
         slo,
-        start=replicas_for(demand.planned_rps, reach.rate_rps, headroom.traffic_factor),
+        start=start,
         request_seconds=candidate.request_s,
         warmup_s=demand.warm_s / (demand.demand_factor * headroom.traffic_factor),
     )
@@ -109,6 +110,16 @@ def size(spec: ServiceSpec, demand: Demand, candidate: Candidate) -> Sized:
         reason = "no number of replicas up to four times the estimate keeps the SLO at the planned demand"
         return Sized(replace(candidate, status="short_of_slo", reason=reason), reach)
     fleet, run = found
+    if too_brief(run, _counted(demand), fleet):
+        # A window that ends before the fleet is loaded would let a smaller one pass.
+        fleet = max(fleet, start)
+    whole = smallest_whole(demand, candidate, slo, fleet)
+    if whole is None:
+        reason = "no number of replicas up to four times the estimate keeps the SLO over the whole trace"
+        return Sized(replace(candidate, status="short_of_slo", reason=reason), reach)
+    if max(fleet, whole) != found[0]:
+        fleet = max(fleet, whole)
+        run = _replay(candidate, planned, fleet)
     allowances = _allowances(spec, demand, min(plain, fleet), fleet, reach.rate_rps)
     sized = Sized(replace(candidate, reason="keeps the SLO"), reach, (), allowances)
     bucket = demand.bucket_of()[_window_index(demand)]
@@ -119,24 +130,49 @@ def size(spec: ServiceSpec, demand: Demand, candidate: Candidate) -> Sized:
     return replace(sized, runs=runs)
 
 
+def _replay(candidate: Candidate, workload: Workload, replicas: int) -> Replay:
+    assert candidate.step is not None
+    return replay(workload, candidate.step, candidate.limits, replicas=replicas, request_seconds=candidate.request_s)
+
+
+LEAST_STAYS = 5
+LEAST_REQUESTS = 30
+"""Below these a fleet has not been loaded before the window ends, and the replay says little about it."""
+
+
+def stays(run: Replay, counted: Masks) -> float:
+    """How often the mean stay of a request fits into the counted stretch."""
+    arrivals = run.arrival_s[counted]
+    return float(arrivals[-1] - arrivals[0]) / float(np.nanmean(run.e2e_s))
+
+
+def too_brief(run: Replay, counted: Masks, replicas: int) -> bool:
+    """Whether the counted stretch is too short for a fleet of this size to show what it can do."""
+    return stays(run, counted) < LEAST_STAYS or int(counted.sum()) < LEAST_REQUESTS * replicas
+
+
+def smallest_whole(demand: Demand, candidate: Candidate, slo: ServiceLevel, fleet: int) -> int | None:
+    """`fleet`, or as many more as the whole trace takes: a burst may lie outside the window."""
+    assert candidate.step is not None
+    whole = demand.workload.scaled(demand.demand_factor)
+    if slo.meets(_replay(candidate, whole, fleet)):
+        return fleet
+    found = smallest_fleet(
+        whole, candidate.step, candidate.limits, slo, start=fleet + 1, request_seconds=candidate.request_s
+    )
+    return None if found is None else max(fleet, found[0])
+
+
 def verify(spec: ServiceSpec, demand: Demand, sized: Sized) -> Sized:
     """The chosen candidate, replayed twice more: the whole trace on the whole fleet, and the window with one down."""
     candidate = sized.candidate
-    assert candidate.step is not None
-
-    def run(workload: Workload, replicas: int) -> Replay:
-        assert candidate.step is not None
-        return replay(
-            workload, candidate.step, candidate.limits, replicas=replicas, request_seconds=candidate.request_s
-        )
-
-    whole = run(demand.workload.scaled(demand.demand_factor), sized.replicas)
+    whole = _replay(candidate, demand.workload.scaled(demand.demand_factor), sized.replicas)
     everything = np.ones(len(demand.arrival_s), dtype=np.bool_)
     mean_rps = len(demand.arrival_s) / demand.span_s * demand.demand_factor
     runs = [*sized.runs, Run("fleet_all_up", sized.replicas, mean_rps, whole, everything, demand.bucket_of())]
     if sized.replicas > 1:
         factor = demand.demand_factor * spec.headroom.traffic_factor
-        short = run(demand.window_workload.scaled(factor), sized.replicas - 1)
+        short = _replay(candidate, demand.window_workload.scaled(factor), sized.replicas - 1)
         rate = demand.traced_rps * factor
         bucket = demand.bucket_of()[_window_index(demand)]
         runs.append(Run("fleet_one_down", sized.replicas - 1, rate, short, _counted(demand), bucket))
@@ -163,18 +199,24 @@ def _allowances(spec: ServiceSpec, demand: Demand, plain: int, fleet: int, rate_
         growth_per_hour=headroom.growth_per_hour,
         ready_minutes=headroom.ready_minutes,
     )
-    given = "capsheet.yaml"
+    given, replayed = "capsheet.yaml", "replay of the trace"
     return (
         Allowance(
-            "demand", 1.0, plain, f"{demand.planned_rps:.3g} requests/s at goodput of one replica", "estimated", given
+            "demand",
+            1.0,
+            plain,
+            f"{demand.planned_rps:.3g} requests/s at goodput of one replica",
+            "estimated",
+            replayed,
         ),
         Allowance(
             "traffic",
             headroom.traffic_factor,
             fleet - plain,
-            f"smallest fleet that keeps the SLO in replay at {headroom.traffic_factor:g} x the demand",
+            f"smallest fleet that keeps the SLO in replay: the busiest stretch at {headroom.traffic_factor:g} x the "
+            "demand, and the whole trace",
             "estimated",
-            given,
+            replayed,
         ),
         Allowance("failure", None, failure, failure_basis, "assumed", given),
         Allowance("deployment", None, surge, surge_basis, "assumed", given),
@@ -186,7 +228,7 @@ def _allowances(spec: ServiceSpec, demand: Demand, plain: int, fleet: int, rate_
             "assumed",
             given,
         ),
-        Allowance("control", None, control, control_basis, "estimated", given),
+        Allowance("control", None, control, control_basis, "estimated", replayed),
     )
 
 

@@ -6,16 +6,11 @@ from collections.abc import Mapping, Sequence
 from statistics import median
 from typing import Any
 
-import numpy as np
-
-from pipelines.planning.capacity import Sized, service_level
+from pipelines.planning.capacity import LEAST_REQUESTS, LEAST_STAYS, Sized, service_level, stays, too_brief
 from pipelines.workspace import ServiceSpec
 
 FIRST_POSITION = 10_000
 """After every check of a source."""
-LEAST_STAYS = 5
-LEAST_REQUESTS = 30
-"""Below these a fleet has not been loaded before the window ends, and the replay says little about it."""
 USUAL_ERROR = 0.2
 """Median error of a metric beyond which the sheet warns: about what a fit left out of its own data reaches."""
 
@@ -47,15 +42,12 @@ def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
         )
     )
     planned = next(run for run in sized.runs if run.scenario == "fleet_planned")
-    arrivals = planned.replay.arrival_s[planned.counted]
-    span_s, stay_s = float(arrivals[-1] - arrivals[0]), float(np.nanmean(planned.replay.e2e_s))
-    each = len(arrivals) / planned.replicas
+    each = int(planned.counted.sum()) / planned.replicas
     rows.append(
         _row(
             f"{name}: the replayed window is long enough",
-            span_s >= LEAST_STAYS * stay_s and each >= LEAST_REQUESTS,
-            f"{span_s:,.0f} s at planned demand, {span_s / stay_s:,.1f} x the mean stay of a request; "
-            f"{each:,.0f} requests a replica",
+            not too_brief(planned.replay, planned.counted, planned.replicas),
+            f"{stays(planned.replay, planned.counted):,.1f} x a request's mean stay; {each:,.0f} requests a replica",
             f"at least {LEAST_STAYS} stays and {LEAST_REQUESTS} requests a replica",
             "Demand is scaled by playing the trace faster: give a longer trace or window, or a smaller demand_factor.",
         )

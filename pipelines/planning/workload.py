@@ -107,7 +107,13 @@ def demand(spec: ServiceSpec, requests: pl.DataFrame) -> Demand:
     hashes = rows["prefix_hashes"]
     prefixed = spec.trace.prefix_sharing and hashes.null_count() < len(hashes)
     if prefixed:
-        blocks = rows["prefix_block_tokens"].drop_nulls().unique().to_list()
+        blocks = rows["prefix_block_tokens"].drop_nulls().unique().sort().to_list()
+        if len(blocks) != 1:
+            raise WorkspaceError(
+                f"service {spec.name}: {spec.trace.source} has prefix blocks of {len(blocks)} sizes "
+                f"({', '.join(map(str, blocks[:4])) or 'none stated'}); one is needed. Split the trace, or set "
+                "trace.prefix_sharing: false."
+            )
         lengths = hashes.list.len().fill_null(0).to_numpy().astype(np.int64)
         offsets = np.concatenate(([0], np.cumsum(lengths))).astype(np.int64)
         ids = hashes.drop_nulls().explode().drop_nulls().to_numpy().astype(np.int64)

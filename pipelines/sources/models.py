@@ -83,6 +83,10 @@ def read_model(
     path = folder / Path(spec).expanduser() if "\x00" not in spec else None
     looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
     if path is not None and (looks_local or _exists(path)):
+        if revision is not None:
+            raise SourceError(
+                f"model {shown(spec)} is a file, which has no revision. Remove revision {shown(revision)}."
+            )
         return _local(path, spec)
     hub, _, named = spec.rpartition(":")
     if (hub and hub not in HUBS) or not _HUB_ID.fullmatch(named) or ".." in named or "--" in named or len(named) > 96:
