@@ -163,7 +163,6 @@ def control_replicas(
     grown_rps = demand_rps * (1 + growth_per_hour * ready_minutes / 60)
     # Replicas per unit of demand as the replayed fleet has them, where it needs more than goodput alone says.
     needed = max(replicas_for(grown_rps, goodput_rps), math.ceil(replicas * grown_rps / demand_rps * (1 - 1e-12)))
-    if growth_per_hour == 0 or ready_minutes == 0:
-        return 0, "no growth has to be bridged while a replica starts"
     basis = f"demand grows {growth_per_hour:.0%} an hour, a replica is ready after {ready_minutes:g} min"
-    return max(0, needed - replicas), basis
+    # Without growth nothing has to be bridged, whatever the fleet's ratio to goodput.
+    return (max(0, needed - replicas) if grown_rps > demand_rps else 0), basis
