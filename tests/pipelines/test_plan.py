@@ -136,6 +136,45 @@ def test_bad_input_is_one_clear_message_and_leaves_the_former_version_untouched(
     assert (small.folder / "plans" / books[0]).read_bytes() == content
 
 
+def test_a_burst_outside_the_busiest_stretch_is_bought_for(small: Small) -> None:
+    """Two thousand short prompts in one second, far from the window: the whole trace is part of the promise."""
+    quiet = [line.split(",") for line in small.lines[1:]]
+    burst = [f"2026-03-02 12:00:00.{i:04d}000,24,8" for i in range(2000)]
+    small.lines = [small.lines[0], *(",".join(cells) for cells in quiet), *burst]
+    small.service = SERVICE.replace("[H100-SXM, L40S]", "[H100-SXM]").replace("demand_factor: 8", "demand_factor: 1")
+    small.write()
+    plan(small.folder, json=True)
+    whole = small.rows("SELECT * FROM plan_capacity WHERE scenario = 'fleet_all_up'")[0]
+    assert whole["meets_slo"] and whole["attainment"] >= 0.99
+    assert small.rows("SELECT services_meeting_slo AS n FROM plan")[0]["n"] == 1
+    assert small.rows("SELECT replicas FROM plan_headroom WHERE risk = 'traffic'")[0]["replicas"] > 0
+
+
+def test_engines_stand_beside_each_other_and_a_group_stays_inside_a_node(small: Small) -> None:
+    small.service = SERVICE.replace(
+        "[{name: vllm, version: 0.19.0}]", "[{name: vllm, version: 0.19.0}, {name: sglang, version: 0.5.4}]"
+    ).replace("[H100-SXM, L40S]", "[H100-SXM]\n      tensor_parallel: [1, 16]")
+    small.write()
+    plan(small.folder, json=True)
+    found = {row["candidate_id"]: row for row in small.rows("SELECT * FROM plan_candidate")}
+    assert {row["engine"] for row in found.values()} == {"vllm", "sglang"}
+    for row in found.values():
+        assert (row["tp"] == 16) == (row["status"] == "not_possible"), row["reason"]
+
+
+def test_rejected_rows_are_those_of_this_plan(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
+    clean = list(small.lines)
+    small.lines[5] = "garbage"
+    small.write()
+    plan(small.folder, json=True)
+    (small.folder / "other.csv").write_text("\n".join(clean) + "\n")
+    small.service = SERVICE.replace("source: trace.csv", "source: other.csv")
+    (small.folder / "capsheet.yaml").write_text(f"{small.head}services:\n{small.service}{small.tail}")
+    capsys.readouterr()
+    plan(small.folder, json=True)
+    assert json.loads(capsys.readouterr().out)["rejected_rows"] == 0
+
+
 def test_a_failure_of_the_command_is_one_line_and_exit_1(small: Small, capsheet: Capsheet) -> None:
     (small.folder / "trace.csv").write_text("<html>no</html>")
     done = capsheet("plan", "--workspace", small.folder)

@@ -70,6 +70,11 @@ def test_the_sample_workspace_is_a_valid_workspace(tmp_path: Path) -> None:
         (("[H100-SXM]", "[]"), "services[0].candidates.accelerators"),
         (("[H100-SXM]", "[H100-SXM, H100-SXM]"), "H100-SXM stands twice"),
         (("[H100-SXM]", "[H100-SXM"), "is not valid YAML"),
+        (("tpot_p99_ms: 50", "tpot_p99_ms: 50\n      ttft_p99_ms: 9"), "the key ttft_p99_ms stands twice"),
+        (("ttft_p99_ms: 1000", "ttft_p99_ms: yes"), "services[0].slo.ttft_p99_ms is 'yes'"),
+        (("ttft_p99_ms: 1000", "ttft_p99_ms: true"), "services[0].slo.ttft_p99_ms is True"),
+        (("ttft_p99_ms: 1000", "ttft_p99_ms: 1:30"), "services[0].slo.ttft_p99_ms is '1:30'"),
+        (("accelerators: [H100-SXM]", "accelerators: [H100-SXM]\n      tensor_parallel: [010]"), "is '010'"),
         ((GOOD, ""), "is not a mapping of keys"),
         ((GOOD, "- a\n- b\n"), "is not a mapping of keys"),
         ((GOOD, "<!DOCTYPE html><html><body>Sign in</body></html>"), "is not a mapping of keys"),
@@ -88,6 +93,14 @@ def test_two_services_of_one_name_are_refused(tmp_path: Path) -> None:
     twice = GOOD + GOOD.split("services:\n")[1]
     with pytest.raises(WorkspaceError, match="two services are called chat"):
         place(tmp_path, twice)
+
+
+def test_one_trace_read_in_two_ways_is_refused(tmp_path: Path) -> None:
+    second = GOOD.split("services:\n")[1].replace("name: chat", "name: other")
+    with pytest.raises(WorkspaceError, match="two services read the trace"):
+        place(tmp_path, GOOD + second.replace("source: trace.csv", "source: trace.csv\n      spread: uniform"))
+    with pytest.raises(WorkspaceError, match="two services read the model"):
+        place(tmp_path, GOOD + second.replace("    slo:", "    revision: abc\n    slo:"))
 
 
 def test_a_folder_without_a_workspace_says_how_to_make_one(tmp_path: Path) -> None:
