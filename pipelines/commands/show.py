@@ -34,6 +34,10 @@ def _plain(value: Any) -> Any:
     return str(value)
 
 
+LEAST_COLUMN = 9
+"""Characters a column needs to be read."""
+
+
 def as_table(rows: Sequence[Mapping[str, Any]], title: str = "", *, empty: str = "no rows") -> None:
     """Print rows as a table that fits the terminal; text is shown as it is, never as markup."""
     from rich import box
@@ -44,6 +48,13 @@ def as_table(rows: Sequence[Mapping[str, Any]], title: str = "", *, empty: str =
     console = Console()
     if not rows:
         console.print(Text(empty))
+        return
+    if console.is_terminal and len(rows[0]) * LEAST_COLUMN > console.width:
+        # Columns of a few characters are no table: one record a block instead.
+        if title:
+            console.print(Text(title, style="bold"))
+        for row in rows:
+            console.print(Text("\n".join(f"{name}: {cell(value)}" for name, value in row.items()) + "\n"))
         return
     table = Table(title=title or None, box=box.SIMPLE_HEAD, title_justify="left", header_style="bold")
     for name in rows[0]:

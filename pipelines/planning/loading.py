@@ -37,7 +37,9 @@ def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
     """A service's demand. Requests that failed in the trace took no decode work and are left out."""
     columns = ", ".join(workload.REQUEST_COLUMNS)
     query = f"SELECT {columns} FROM request WHERE source_file = ? AND outcome <> 'failed' ORDER BY line"  # noqa: S608
-    return workload.demand(spec, planning.frame(query, [spec.trace.source]))
+    told = planning.frame("SELECT detail FROM source_file WHERE source_file = ?", [spec.trace.source])["detail"]
+    synthetic = any("synthetic" in (detail or "") for detail in told)
+    return workload.demand(spec, planning.frame(query, [spec.trace.source]), synthetic=synthetic)
 
 
 def considered(planning: PlanningResource) -> list[Considered]:

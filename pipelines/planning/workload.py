@@ -45,6 +45,8 @@ class Demand:
     window: PlanningWindow
     demand_factor: float
     has_prefixes: bool
+    synthetic: bool = False
+    """The trace says of itself that it was made up: its figures are assumed, not measured."""
 
     @property
     def span_s(self) -> float:
@@ -84,7 +86,7 @@ class Demand:
         return index
 
 
-def demand(spec: ServiceSpec, requests: pl.DataFrame) -> Demand:
+def demand(spec: ServiceSpec, requests: pl.DataFrame, *, synthetic: bool = False) -> Demand:
     """A service's demand from its `request` rows, which need not be sorted.
 
     Raises WorkspaceError when there are too few requests to plan on.
@@ -134,6 +136,7 @@ def demand(spec: ServiceSpec, requests: pl.DataFrame) -> Demand:
         ),
         demand_factor=spec.trace.demand_factor,
         has_prefixes=prefixed,
+        synthetic=synthetic,
     )
 
 
@@ -184,8 +187,8 @@ def window_rows(demand: Demand, window_s: int = 300) -> pl.DataFrame:
 
 def figure_rows(spec: ServiceSpec, demand: Demand) -> pl.DataFrame:
     """Rows of `plan_workload`: the figures a planner asks for first."""
-    trace = f"trace {spec.trace.source}"
-    label = "measured"
+    trace = f"{'synthetic ' if demand.synthetic else ''}trace {spec.trace.source}"
+    label = "assumed" if demand.synthetic else "measured"
     figures: list[tuple[str, float | None, str | None, str, str, str]] = [
         ("requests", len(demand.arrival_s), None, "requests", label, trace),
         ("first_arrival_at", None, demand.started_at.isoformat(timespec="seconds"), "UTC", label, trace),
