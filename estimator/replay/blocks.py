@@ -14,18 +14,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from numba import njit
-
+from estimator.replay.compiled import inner
 from estimator.replay.state import NONE, OWN, Fleet, Records
 
 
-@njit()
+@inner
 def blocks_for(tokens: int, block_tokens: int) -> int:
     """Blocks that `tokens` tokens fill, the last one perhaps partly."""
     return (tokens + block_tokens - 1) // block_tokens
 
 
-@njit()
+@inner
 def _queue_append(g: Any, runs: Records, s: int) -> None:
     """Run `s` is idle from now on, the most recently used."""
     runs[s].older = g.newest
@@ -38,7 +37,7 @@ def _queue_append(g: Any, runs: Records, s: int) -> None:
     g.idle += runs[s].blocks
 
 
-@njit()
+@inner
 def _queue_remove(g: Any, runs: Records, s: int) -> None:
     """Run `s` is idle no more."""
     older = runs[s].older
@@ -54,7 +53,7 @@ def _queue_remove(g: Any, runs: Records, s: int) -> None:
     g.idle -= runs[s].blocks
 
 
-@njit()
+@inner
 def _new_run(f: Fleet, e: int, key: int, blocks: int) -> int:
     g = f.engines[e]
     s: int = g.spare
@@ -70,21 +69,21 @@ def _new_run(f: Fleet, e: int, key: int, blocks: int) -> int:
     return s
 
 
-@njit()
+@inner
 def _drop_run(f: Fleet, e: int, s: int) -> None:
     g = f.engines[e]
     f.runs[e, s].newer = g.spare
     g.spare = s
 
 
-@njit()
+@inner
 def free_blocks(g: Any) -> int:
     """Blocks that can be taken."""
     free: int = g.empty + g.idle
     return free
 
 
-@njit()
+@inner
 def take(f: Fleet, e: int, blocks: int) -> None:
     """Use `blocks` more blocks, of which there must be enough: empty ones first, then the least recently used."""
     g = f.engines[e]
@@ -104,19 +103,22 @@ def take(f: Fleet, e: int, blocks: int) -> None:
         _queue_remove(g, runs, s)
         key = runs[s].key
         if key >= 0:
-            f.run_of[e, key] = NONE
+            f.hashes[e, key].run = NONE
         elif key <= OWN:
             f.requests[OWN - key].own_run = NONE
         _drop_run(f, e, s)
 
 
-@njit()
-def release(f: Fleet, e: int, r: int, comes_back: bool) -> None:
-    """Request `r`, which holds `computed` tokens, gives back its blocks; what is hashed can be hit until evicted."""
+@inner
+def release(f: Fleet, e: int, r: int, ahead: int, comes_back: bool) -> None:
+    """Request `r`, which holds `computed` tokens and blocks for `ahead` more, gives back its blocks.
+
+    What is hashed can be hit until evicted.
+    """
     g = f.engines[e]
     q = f.requests[r]
     rules = f.rules[0]
-    held = blocks_for(q.computed, rules.block_tokens)
+    held = blocks_for(q.computed + ahead, rules.block_tokens)
     if not rules.caching:
         g.empty += held
         return
@@ -131,13 +133,13 @@ def release(f: Fleet, e: int, r: int, comes_back: bool) -> None:
             q.own_full = full - shared if shared == q.hashed else 0
     first = q.first_hash
     for k in range(blocks_for(shared, f.rules[0].hash_blocks) - 1, -1, -1):
-        s = int(f.run_of[e, f.ids[first + k]])
+        s = int(f.hashes[e, f.ids[first + k]].run)
         runs[s].users -= 1
         if runs[s].users == 0:
             _queue_append(g, runs, s)
 
 
-@njit()
+@inner
 def find(f: Fleet, e: int, r: int, most: int) -> tuple[int, int]:
     """Leading blocks of request `r` that are cached, at most `most`, and how many of them are idle."""
     q = f.requests[r]
@@ -147,7 +149,7 @@ def find(f: Fleet, e: int, r: int, most: int) -> tuple[int, int]:
     limit = min(most, q.hashed)
     at = q.first_hash
     while hits < limit:
-        s = int(f.run_of[e, f.ids[at]])
+        s = int(f.hashes[e, f.ids[at]].run)
         if s == NONE:
             break
         got = min(runs[s].blocks, limit - hits)
@@ -164,7 +166,7 @@ def find(f: Fleet, e: int, r: int, most: int) -> tuple[int, int]:
     return hits, idle
 
 
-@njit()
+@inner
 def hold(f: Fleet, e: int, r: int, hits: int) -> None:
     """Request `r` uses its first `hits` cached blocks, as `find` counted them.
 
@@ -176,7 +178,7 @@ def hold(f: Fleet, e: int, r: int, hits: int) -> None:
     shared = min(hits, q.hashed)
     first = q.first_hash
     for k in range(blocks_for(shared, f.rules[0].hash_blocks)):
-        s = int(f.run_of[e, f.ids[first + k]])
+        s = int(f.hashes[e, f.ids[first + k]].run)
         if runs[s].users == 0:
             _queue_remove(g, runs, s)
             used = min(runs[s].blocks, shared - k * f.rules[0].hash_blocks)
@@ -197,7 +199,7 @@ def hold(f: Fleet, e: int, r: int, hits: int) -> None:
             g.idle -= own
 
 
-@njit()
+@inner
 def publish(f: Fleet, e: int, r: int, before: int, after: int) -> None:
     """Hashed blocks `before` to `after` of request `r` are full now and can be hit."""
     g = f.engines[e]
@@ -207,11 +209,11 @@ def publish(f: Fleet, e: int, r: int, before: int, after: int) -> None:
         had = max(0, before - k * f.rules[0].hash_blocks)
         has = min(f.rules[0].hash_blocks, after - k * f.rules[0].hash_blocks)
         key = f.ids[f.requests[r].first_hash + k]
-        s = int(f.run_of[e, key])
+        s = int(f.hashes[e, key].run)
         if s == NONE:
             s = _new_run(f, e, key, has)
             runs[s].users = 1
-            f.run_of[e, key] = s
+            f.hashes[e, key].run = s
         else:
             if had == 0:
                 if runs[s].users == 0:

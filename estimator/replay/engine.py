@@ -1,7 +1,7 @@
 """An engine steps as vLLM V1 does: schedule, run, complete.
 
-Belongs here: the rules of the scheduler. Does not: a request's own moves (`transitions`), KV blocks (`blocks`),
-containers (`queues`), which engine a request goes to (`kernel`), or how long a step takes (`estimator.step_time`).
+Belongs here: a step from start to end, and its account. Does not: what is scheduled (`schedule`), a request's own moves
+(`transitions`), which engine a request goes to (`routing`), or how long a step takes (`estimator.step_time`).
 """
 
 from __future__ import annotations
@@ -10,30 +10,38 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from estimator.replay.blocks import blocks_for, find, free_blocks, hold, publish, take
-from estimator.replay.queues import gap_bin, heap_pop, heap_request, heap_step, run_append, stall_push, wait_pop
+from estimator.replay.blocks import blocks_for, free_blocks, publish, take
+from estimator.replay.compiled import inner
+from estimator.replay.queues import gap_bin, heap_pop, heap_request, heap_step, stall_push
+from estimator.replay.schedule import admit, continues, schedule_running
 from estimator.replay.state import (
-    BY_BLOCKS,
+    BUSY,
     BY_PREEMPTION,
     BY_SEQUENCES,
-    BY_TOKENS,
+    CANCELLED,
     CROSS,
+    DONE,
     FINISH,
-    PREFILL,
+    LIMIT_0,
+    RUNNING,
+    SERIES_COLUMNS,
     UNLIMITED,
     USAGE_BINS,
+    USED,
+    WAITED,
+    WAITING,
     Fleet,
 )
-from estimator.replay.transitions import finish, is_current, next_finish, preempt, start_decode, stop_decode
+from estimator.replay.tiers import store
+from estimator.replay.transitions import finish, give_up, is_current, next_finish, start_decode, stop_decode
 from estimator.step_time import step_seconds
 
 Step = NDArray[np.float64]
 
 
-@njit()
+@inner
 def _account(f: Fleet, g: Any, start_s: float, step_s: float) -> None:
     """Add a step that starts now to the fleet's figures."""
     rules = f.rules[0]
@@ -43,9 +51,38 @@ def _account(f: Fleet, g: Any, start_s: float, step_s: float) -> None:
         used = rules.kv_blocks - g.empty - g.idle
         f.totals[0].usage_s[math.ceil(used * (USAGE_BINS / rules.kv_blocks) - 1e-9)] += step_s
         f.totals[0].waits_s[g.limit] += step_s
+    if rules.series_bins > 0:
+        _add_to_series(f, g, start_s, step_s)
 
 
-@njit()
+@inner
+def _add_to_series(f: Fleet, g: Any, start_s: float, step_s: float) -> None:
+    """Spread a step over the bins of the time series. When it ends beyond the last one, bins are joined in pairs."""
+    rules = f.rules[0]
+    bins = rules.series_bins
+    series = f.totals[0].series
+    while start_s + step_s > bins * rules.series_s:
+        for i in range(bins):
+            for c in range(SERIES_COLUMNS):
+                pair = series[2 * i, c] + series[2 * i + 1, c] if 2 * i < bins else 0.0
+                series[i, c] = pair
+        rules.series_s *= 2.0
+    end_s = start_s + step_s
+    used = float(rules.kv_blocks - g.empty - g.idle)
+    i = int(start_s / rules.series_s)
+    while start_s < end_s and i < bins:
+        until_s = min(end_s, (i + 1) * rules.series_s)
+        share_s = max(0.0, until_s - start_s)
+        series[i, BUSY] += share_s
+        series[i, RUNNING] += share_s * g.running
+        series[i, WAITED] += share_s * g.waiting
+        series[i, USED] += share_s * used
+        series[i, LIMIT_0 + g.limit] += share_s
+        start_s = until_s
+        i += 1
+
+
+@inner
 def _tokens_advance(f: Fleet, e: int, counts: bool) -> None:
     """Every decoding request has one token more."""
     g = f.engines[e]
@@ -61,33 +98,63 @@ def _tokens_advance(f: Fleet, e: int, counts: bool) -> None:
     g.tokens_max = max(g.tokens_max, g.kv_full + prefill_tokens)
 
 
-@njit()
+@inner
 def _prompt_advances(f: Fleet, e: int, r: int, counts: bool) -> bool:
     """Request `r` has computed its chunk, and sampled a token if that was the last. Returns whether it was."""
     rules = f.rules[0]
     g = f.engines[e]
     q = f.requests[r]
     before = min(q.computed // rules.block_tokens, q.hashed)
-    q.computed += q.chunk
+    drafts = continues(q)
+    held = blocks_for(q.computed + q.chunk, rules.block_tokens)
+    new = _emitted(f, r) if drafts else 1
+    q.computed += new if drafts else q.chunk
     after = min(q.computed // rules.block_tokens, q.hashed)
     if rules.caching and after > before:
         publish(f, e, r, before, after)
         g.shut = 0
-    if q.computed < q.isl + q.generated:
+        if len(f.tiers) > 0:
+            for k in range(before // rules.hash_blocks, after // rules.hash_blocks):
+                store(f, e, f.ids[q.first_hash + k])
+    if not drafts and q.computed < q.isl + q.generated:
         return False
     if q.generated == 0:
         q.first_s = g.end_s
     else:
-        # It was preempted after its first token: its client has waited since the last one.
+        # Preempted, paused or with drafts: its client has waited since the last token, and gets the new ones at once.
         gap_s = g.end_s - q.last_s
         q.stall_s = max(q.stall_s, gap_s)
         if counts:
             f.totals[0].gaps[gap_bin(gap_s)] += 1
-    q.generated += 1
+            f.totals[0].gaps[0] += new - 1
+    if drafts:
+        g.empty += held - blocks_for(q.computed, rules.block_tokens)
+    q.last_s = g.end_s
+    q.generated += new
     return True
 
 
-@njit()
+@inner
+def _emitted(f: Fleet, r: int) -> int:
+    """Tokens request `r` gets out of a step: one, and the drafts accepted before the first that was not.
+
+    The luck of a draft depends on the seed, the request and the place in its answer, not on when the step is.
+    """
+    q = f.requests[r]
+    if q.chunk == 1:
+        return 1
+    # SplitMix64 (Steele et al., 2014).
+    z = f.rules[0].seed + np.uint64(r * 1_048_583 + q.generated + 1) * np.uint64(0x9E3779B97F4A7C15)
+    z = (z ^ (z >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    z = (z ^ (z >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    luck = float((z ^ (z >> np.uint64(31))) >> np.uint64(11)) * 2.0**-53
+    accepted: int = 0
+    while accepted < q.chunk - 1 and luck >= f.rules[0].accepted[accepted]:
+        accepted += 1
+    return 1 + accepted
+
+
+@inner
 def _complete(f: Fleet, e: int) -> int:
     """The step in flight ends: tokens appear, requests end, full blocks become hashable. Returns how many ended."""
     g = f.engines[e]
@@ -111,129 +178,39 @@ def _complete(f: Fleet, e: int) -> int:
     kept = 0
     for j in range(g.prefills):
         r = f.prefills[e, j]
-        if not _prompt_advances(f, e, r, counts):
+        if f.requests[r].chunk == 0 or not _prompt_advances(f, e, r, counts):
             f.prefills[e, kept] = r
             kept += 1
         elif f.requests[r].generated == f.requests[r].osl:
             finish(f, e, r)
             ended += 1
+        elif f.rules[0].drafts > 0:
+            f.prefills[e, kept] = r
+            kept += 1
         else:
             start_decode(f, e, r)
     g.prefills = kept
     return ended
 
 
-@njit()
-def _admit(f: Fleet, e: int, now_s: float, budget: int) -> None:
-    """Requests move from the queue to the running list while budget, sequences and blocks last; no look-past."""
-    rules = f.rules[0]
+@inner
+def _give_ups(f: Fleet, e: int, now_s: float) -> None:
+    """Requests whose clients gave up by now leave; the next such moment is noted."""
     g = f.engines[e]
-    g.limit = UNLIMITED
-    while g.waiting > 0:
-        if g.running >= rules.max_num_seqs:
-            g.limit = BY_SEQUENCES
-            return
-        if g.shut:
-            g.limit = BY_BLOCKS
-            return
-        if budget <= 0:
-            g.limit = BY_TOKENS
-            return
-        r = g.wait_head
+    g.deadline_s = np.inf
+    while g.deadline_at < f.rules[0].deadlines:
+        r = f.requests[g.deadline_at].by_deadline
         q = f.requests[r]
-        known = q.isl + q.generated
-        hits = 0
-        idle = 0
-        if rules.caching:
-            # The last token is always computed: it is what the next one is sampled from.
-            hits, idle = find(f, e, r, (known - 1) // rules.block_tokens)
-        computed = hits * rules.block_tokens
-        chunk = min(known - computed, rules.long_prefill_threshold)
-        if chunk > budget:
-            if not rules.chunked:
-                g.limit = BY_TOKENS
-                return
-            chunk = budget
-        if blocks_for(known, rules.block_tokens) - hits + idle > free_blocks(g):
-            g.limit = BY_BLOCKS
-            g.shut = 1
-            return
-        wait_pop(g, f.requests)
-        if rules.caching:
-            hold(f, e, r, hits)
-        take(f, e, blocks_for(computed + chunk, rules.block_tokens) - hits)
-        if math.isnan(q.admitted_s):
-            q.admitted_s = now_s
-            q.cached = computed
-        q.computed = computed
-        q.chunk = chunk
-        q.place = PREFILL
-        run_append(g, f.requests, r)
-        f.prefills[e, g.prefills] = r
-        g.prefills += 1
-        budget -= chunk
+        if q.deadline_s > now_s:
+            g.deadline_s = q.deadline_s
+            break
+        if q.engine == e and WAITING <= q.place < DONE:
+            give_up(f, e, r)
+            q.outcome = CANCELLED
+        g.deadline_at += 1
 
 
-@njit()
-def _schedule(f: Fleet, e: int, p: Step, now_s: float) -> None:
-    """Start a step: running requests first, then the queue.
-
-    Every decoding request gets its token before prompts share what is left of the budget. Without a long-prefill
-    threshold that is the order of the running list, since only its tail can be half-way through a prompt.
-    """
-    rules = f.rules[0]
-    g = f.engines[e]
-    budget = rules.max_num_batched_tokens - g.decoding
-    phase = g.steps % rules.block_tokens
-    needed = f.phases[e, phase]
-    for j in range(g.prefills):
-        q = f.requests[f.prefills[e, j]]
-        q.chunk = min(q.isl + q.generated - q.computed, rules.long_prefill_threshold, budget)
-        budget -= q.chunk
-        needed += blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
-    preempted = False
-    while needed > free_blocks(g):
-        # From the tail: each victim takes its own need away and gives its blocks back.
-        q = f.requests[g.tail]
-        if q.place == PREFILL:
-            needed -= blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
-            budget += q.chunk
-        else:
-            if q.base % rules.block_tokens == phase:
-                needed -= 1
-            budget += 1
-        preempt(f, e, now_s)
-        g.preemptions += 1
-        preempted = True
-    take(f, e, needed)
-    if preempted and g.running > 0:
-        g.limit = BY_PREEMPTION
-    else:
-        _admit(f, e, now_s, budget)
-    tokens = g.decoding
-    sequences = g.decoding
-    pairs = 0.0
-    for j in range(g.prefills):
-        q = f.requests[f.prefills[e, j]]
-        if q.chunk > 0:
-            tokens += q.chunk
-            sequences += 1
-            pairs += float(q.chunk) * (q.computed + 0.5 * q.chunk)
-    g.step_s = step_seconds(
-        p,
-        float(tokens),
-        float(sequences),
-        float(g.kv_full),
-        float(g.kv_window),
-        pairs,
-        float(tokens - g.decoding),
-    )
-    g.start_s = now_s
-    g.end_s = now_s + g.step_s
-    _account(f, g, now_s, g.step_s)
-
-
-@njit()
+@inner
 def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
     """Take decode steps in which nothing else can happen, while they end before `until_s`. Exact: the same times.
 
@@ -247,14 +224,14 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
         last = min(last, heap_step(f.heaps[e, CROSS, 0]))
     g.limit = UNLIMITED
     if g.waiting > 0:
-        g.limit = BY_SEQUENCES if g.running >= rules.max_num_seqs else BY_BLOCKS
+        g.limit = BY_SEQUENCES if g.running >= rules.max_num_seqs else g.shut
     now_s = g.end_s
     longest_s = 0.0
     flying = False
     decoding = float(g.decoding)
     while g.steps + 1 < last:
         needed = f.phases[e, g.steps % rules.block_tokens]
-        if needed > free_blocks(g):
+        if needed > free_blocks(g) or now_s >= g.deadline_s:
             break
         take(f, e, needed)
         step_s = step_seconds(p, decoding, decoding, float(g.kv_full), float(g.kv_window), 0.0, 0.0)
@@ -279,8 +256,8 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
     return flying
 
 
-@njit()
-def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:
+@inner
+def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:  # noqa: PLR0912, PLR0915
     """Run engine `e` until its step in flight ends at `until_s` or later. Returns how many requests ended.
 
     In a closed loop it returns after the first step with which a request ended, before the next step starts.
@@ -297,9 +274,50 @@ def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:
             if rules.clients > 0 and ended > 0:
                 g.asleep = 1
                 return ended
+        if g.deadline_s <= g.end_s:
+            _give_ups(f, e, g.end_s)
+            if g.running == 0 and g.waiting == 0:
+                g.asleep = 1
+                g.end_s = np.inf
+                return 0
         g.asleep = 0
         quiet = g.prefills == 0 and g.decoding > 0 and rules.fast
-        if quiet and (g.waiting == 0 or g.shut or g.running >= rules.max_num_seqs) and _fast_forward(f, e, p, until_s):
-            return 0
-        _schedule(f, e, p, g.end_s)
+        if quiet and (g.waiting == 0 or g.shut or g.running >= rules.max_num_seqs):
+            if _fast_forward(f, e, p, until_s):
+                return 0
+            if g.deadline_s <= g.end_s:
+                g.asleep = 1
+                continue
+        g.load_s = 0.0
+        preempted, budget = schedule_running(f, e, g.end_s)
+        if preempted and g.running > 0:
+            g.limit = BY_PREEMPTION
+        else:
+            admit(f, e, g.end_s, budget)
+        tokens = g.decoding
+        sequences = g.decoding
+        kv_full = g.kv_full
+        kv_window = g.kv_window
+        pairs = 0.0
+        prompt_tokens = 0
+        for j in range(g.prefills):
+            q = f.requests[f.prefills[e, j]]
+            if q.chunk > 0:
+                tokens += q.chunk
+                sequences += 1
+                if continues(q):
+                    kv_full += q.computed
+                    kv_window += min(q.computed, rules.window)
+                else:
+                    pairs += float(q.chunk) * (q.computed + 0.5 * q.chunk)
+                    prompt_tokens += q.chunk
+        if rules.drafts > 0 and prompt_tokens < tokens:
+            g.load_s += rules.draft_s
+        g.step_s = step_seconds(
+            p, float(tokens), float(sequences), float(kv_full), float(kv_window), pairs, float(prompt_tokens)
+        )
+        g.step_s += g.load_s
+        g.start_s = g.end_s
+        g.end_s = g.start_s + g.step_s
+        _account(f, g, g.start_s, g.step_s)
     return 0

@@ -1,6 +1,7 @@
-"""A fleet in time: requests are routed to engines, engines catch up, and the loops are compiled and cached.
+"""A fleet in time: requests arrive, engines catch up, and the loops are compiled and cached.
 
-Belongs here: the router, the open and the closed loop, and their cached entries. Does not: an engine's step (`engine`).
+Belongs here: the open and the closed loop, and their cached entries. Does not: an engine's step (`engine`), or where a
+request goes (`routing`).
 """
 
 from __future__ import annotations
@@ -14,41 +15,12 @@ from types import ModuleType
 import numpy as np
 from numba import njit
 
-from estimator.replay import blocks, engine, queues, state, transitions
+from estimator.replay import blocks, compiled, engine, queues, routing, schedule, state, tiers, transitions
 from estimator.replay.engine import Step, advance
-from estimator.replay.queues import wait_append
-from estimator.replay.state import NONE, REJECTED, WAITING, Fleet
+from estimator.replay.routing import ROUND_ROBIN, choose, enqueue, keep, outage
+from estimator.replay.state import LOST, NONE, REJECTED, Fleet, Records
 from estimator.replay.transitions import send
 from estimator.step_time import kernel as step_kernel
-
-ROUND_ROBIN, LEAST_LOAD = range(2)
-ROUTERS = {"round_robin": ROUND_ROBIN, "least_load": LEAST_LOAD}
-
-
-@njit()
-def _enqueue(f: Fleet, e: int, r: int, now_s: float) -> None:
-    g = f.engines[e]
-    q = f.requests[r]
-    q.queued_s = now_s
-    q.engine = e
-    q.place = WAITING
-    wait_append(g, f.requests, r)
-    g.outstanding += 1
-    if g.asleep and g.end_s > now_s:
-        g.end_s = now_s
-
-
-@njit()
-def _least_loaded(f: Fleet, turn: int) -> int:
-    """The engine with the fewest requests outstanding, as the router knows; among equals the first from `turn` on."""
-    n = len(f.engines)
-    best = turn
-    for k in range(1, n):
-        e = (turn + k) % n
-        if f.engines[e].seen < f.engines[best].seen:
-            best = e
-    f.engines[best].seen += 1
-    return best
 
 
 def _fingerprint(*modules: ModuleType | None) -> int:
@@ -58,7 +30,7 @@ def _fingerprint(*modules: ModuleType | None) -> int:
     return int.from_bytes(digest.digest()[:7], "big")
 
 
-def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:
+def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:  # noqa: PLR0915
     """The two loops, compiled on first use and kept on disk under `source`.
 
     Numba looks for changes in the file of a cached function only, and would run yesterday's step time for ever. So the
@@ -66,27 +38,50 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:
     """
 
     @njit(cache=True)
-    def open_loop(f: Fleet, p: Step, router: int, stale_s: float) -> int:
+    def open_loop(f: Fleet, p: Step, outages: Records, router: int, stale_s: float) -> int:
         """Requests arrive at their `sent_s` whatever the engines do. An engine catches up when someone looks at it."""
+        totals = f.totals[0]
         n = len(f.engines)
-        turn = n - 1
-        reported_s = -np.inf
-        for r in range(len(f.requests)):
-            if f.requests[r].outcome == REJECTED:
-                continue
-            now_s = f.requests[r].sent_s
-            turn = (turn + 1) % n
-            if router == LEAST_LOAD and n > 1:
+        coming = 0
+        past = 0
+        now_s = 0.0
+        while True:
+            if totals.held_first != NONE and totals.opened > 0:
+                r = totals.held_first
+                totals.held_first = f.requests[r].after
+            else:
+                while coming < len(f.requests) and f.requests[coming].outcome == REJECTED:
+                    coming += 1
+                more = coming < len(f.requests)
+                if past < len(outages) and not (more and f.requests[coming].sent_s < outages[past].at_s):
+                    now_s = outages[past].at_s
+                    advance(f, outages[past].engine, p, now_s)
+                    outage(f, outages[past].engine, outages[past].kind)
+                    past += 1
+                    continue
+                if not more:
+                    break
+                r = coming
+                coming += 1
+                now_s = f.requests[r].sent_s
+                f.requests[r].queued_s = now_s
+                if totals.opened == 0:
+                    keep(f, r)
+                    continue
+            if router != ROUND_ROBIN and n > 1:
                 # What the router knows of an engine: its load when it last reported, and what was sent there since.
                 report_s = math.floor(now_s / stale_s) * stale_s if stale_s > 0.0 else now_s
-                if report_s > reported_s:
-                    reported_s = report_s
+                if report_s > totals.reported_s:
+                    totals.reported_s = report_s
                     for e in range(n):
                         advance(f, e, p, report_s)
                         f.engines[e].seen = f.engines[e].outstanding
-                turn = _least_loaded(f, turn)
-            advance(f, turn, p, now_s)
-            _enqueue(f, turn, r, now_s)
+            e = choose(f, r, router)
+            advance(f, e, p, now_s)
+            enqueue(f, e, r, now_s)
+        while totals.held_first != NONE:
+            f.requests[totals.held_first].outcome = LOST
+            totals.held_first = f.requests[totals.held_first].after
         for e in range(n):
             advance(f, e, p, np.inf)
         return source
@@ -99,7 +94,6 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:
         and with them arrivals, are met in order.
         """
         n = len(f.engines)
-        turn = n - 1
         for c in range(f.rules[0].clients):
             send(f, c, 0.0)
         while True:
@@ -122,12 +116,10 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:
                 return source
             else:
                 f.totals[0].sent_first = f.requests[r].after
-                turn = (turn + 1) % n
-                if router == LEAST_LOAD:
-                    for e in range(n):
-                        f.engines[e].seen = f.engines[e].outstanding
-                    turn = _least_loaded(f, turn)
-                _enqueue(f, turn, r, arrival_s)
+                for e in range(n):
+                    f.engines[e].seen = f.engines[e].outstanding
+                f.requests[r].queued_s = arrival_s
+                enqueue(f, choose(f, r, router), r, arrival_s)
 
     return open_loop, closed_loop
 
@@ -136,9 +128,13 @@ run_open, run_closed = _entries(
     _fingerprint(
         inspect.getmodule(_entries),
         blocks,
+        compiled,
         engine,
         queues,
+        routing,
+        schedule,
         state,
+        tiers,
         transitions,
         step_kernel,
     )

@@ -9,7 +9,9 @@ from dataclasses import dataclass
 class EngineLimits:
     """Limits of one engine (replica), as vLLM names them. `kv_blocks` is its whole pool, `block_tokens` tokens a block.
 
-    `long_prefill_threshold` is the most prompt tokens of one request in a step; 0 sets no such limit.
+    `long_prefill_threshold` is the most prompt tokens of one request in a step; 0 sets no such limit. With
+    `priority_scheduling` the queue and the choice of whom to preempt go by priority, then arrival. `max_waiting`
+    (longest queue) and `max_outstanding` (queue and running) turn away what exceeds them; 0 sets no such limit.
     Raises ValueError for limits no engine starts with.
     """
 
@@ -21,14 +23,18 @@ class EngineLimits:
     chunked_prefill: bool = True
     prefix_caching: bool = True
     long_prefill_threshold: int = 0
+    priority_scheduling: bool = False
+    max_waiting: int = 0
+    max_outstanding: int = 0
 
     def __post_init__(self) -> None:
         """Check what vLLM checks at start-up (`SchedulerConfig`, 0.11)."""
         for name in ("kv_blocks", "max_num_seqs", "max_num_batched_tokens", "max_model_len", "block_tokens"):
             if getattr(self, name) < 1:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be at least 1")
-        if self.long_prefill_threshold < 0:
-            raise ValueError(f"long_prefill_threshold is {self.long_prefill_threshold}: it must be 0 (none) or more")
+        for name in ("long_prefill_threshold", "max_waiting", "max_outstanding"):
+            if getattr(self, name) < 0:
+                raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 (none) or more")
         if self.max_num_batched_tokens < self.max_num_seqs:
             raise ValueError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs ({self.max_num_seqs}): "

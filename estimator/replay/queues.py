@@ -1,4 +1,4 @@
-"""The event loop's containers: linked lists of requests, heaps of steps, and a stack that knows the longest gap since.
+"""The loop's containers: the running list, the queue, heaps of steps, and a stack that knows the longest gap since.
 
 Belongs here: containers over the records of `estimator.replay.state`. Does not: any rule of the scheduler.
 """
@@ -9,16 +9,24 @@ import math
 from typing import Any
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 
-from estimator.replay.state import GAP_FLOOR_EXPONENT, GAP_OCTAVES, GAP_STEPS, NONE, STALL_ENTRIES, Records
+from estimator.replay.compiled import inner
+from estimator.replay.state import (
+    GAP_FLOOR_EXPONENT,
+    GAP_OCTAVES,
+    GAP_STEPS,
+    NONE,
+    STALL_ENTRIES,
+    WAITING,
+    Records,
+)
 
 _REQUEST_BITS = 32
 _REQUEST_MASK = (1 << _REQUEST_BITS) - 1
 
 
-@njit()
+@inner
 def run_append(g: Any, requests: Records, r: int) -> None:
     """Put request `r` at the tail of the running list."""
     requests[r].before = g.tail
@@ -31,7 +39,7 @@ def run_append(g: Any, requests: Records, r: int) -> None:
     g.running += 1
 
 
-@njit()
+@inner
 def run_remove(g: Any, requests: Records, r: int) -> None:
     """Take request `r` out of the running list."""
     before = requests[r].before
@@ -47,42 +55,73 @@ def run_remove(g: Any, requests: Records, r: int) -> None:
     g.running -= 1
 
 
-@njit()
-def wait_append(g: Any, requests: Records, r: int) -> None:
-    """Put request `r` at the end of the queue."""
+@inner
+def _meld(requests: Records, a: int, b: int) -> int:
+    """One pairing heap (Fredman et al., 1986) of two, either of which may be empty; the lower rank on top."""
+    if a == NONE:
+        return b
+    if b == NONE:
+        return a
+    if requests[b].rank < requests[a].rank:
+        a, b = b, a
+    requests[b].after = requests[a].before
+    requests[a].before = b
+    return a
+
+
+@inner
+def _drop_root(g: Any, requests: Records) -> None:
+    paired = NONE
+    child = requests[g.wait_root].before
+    while child != NONE:
+        first = child
+        second = requests[first].after
+        requests[first].after = NONE
+        child = NONE
+        if second != NONE:
+            child = requests[second].after
+            requests[second].after = NONE
+            first = _meld(requests, first, second)
+        requests[first].after = paired
+        paired = first
+    root = NONE
+    while paired != NONE:
+        rest = requests[paired].after
+        requests[paired].after = NONE
+        root = _meld(requests, root, paired)
+        paired = rest
+    g.wait_root = root
+
+
+@inner
+def wait_push(g: Any, requests: Records, r: int) -> None:
+    """Queue request `r` where its rank says."""
+    requests[r].before = NONE
     requests[r].after = NONE
-    if g.wait_tail == NONE:
-        g.wait_head = r
-    else:
-        requests[g.wait_tail].after = r
-    g.wait_tail = r
+    g.wait_root = _meld(requests, g.wait_root, r)
     g.waiting += 1
     g.waiting_max = max(g.waiting_max, g.waiting)
 
 
-@njit()
-def wait_push_front(g: Any, requests: Records, r: int) -> None:
-    """Put request `r` at the head of the queue."""
-    requests[r].after = g.wait_head
-    if g.wait_head == NONE:
-        g.wait_tail = r
-    g.wait_head = r
-    g.waiting += 1
-    g.waiting_max = max(g.waiting_max, g.waiting)
+@inner
+def wait_head(g: Any, requests: Records) -> int:
+    """The head of the queue, which must not be empty. Requests that left it from its midst are dropped on the way."""
+    while requests[g.wait_root].place != WAITING:
+        _drop_root(g, requests)
+    r: int = g.wait_root
+    return r
 
 
-@njit()
+@inner
 def wait_pop(g: Any, requests: Records) -> int:
     """Take the head of the queue, which must not be empty."""
-    r: int = g.wait_head
-    g.wait_head = requests[r].after
-    if g.wait_head == NONE:
-        g.wait_tail = NONE
+    r = wait_head(g, requests)
+    _drop_root(g, requests)
     g.waiting -= 1
     return r
 
 
-@njit()
+@inner
 def heap_push(heap: NDArray[np.int64], size: int, step: int, r: int) -> int:
     """Add (step, r) to a heap of `size` entries; returns the new size. Equal steps come out in order of `r`."""
     entry = (step << _REQUEST_BITS) | r
@@ -97,7 +136,7 @@ def heap_push(heap: NDArray[np.int64], size: int, step: int, r: int) -> int:
     return size + 1
 
 
-@njit()
+@inner
 def heap_pop(heap: NDArray[np.int64], size: int) -> int:
     """Drop the least entry of a heap; returns the new size."""
     size -= 1
@@ -117,19 +156,19 @@ def heap_pop(heap: NDArray[np.int64], size: int) -> int:
     return size
 
 
-@njit()
+@inner
 def heap_step(entry: int) -> int:
     """The step of a heap entry."""
     return entry >> _REQUEST_BITS
 
 
-@njit()
+@inner
 def heap_request(entry: int) -> int:
     """The request of a heap entry."""
     return entry & _REQUEST_MASK
 
 
-@njit()
+@inner
 def stall_push(g: Any, step: int, gap_s: float) -> None:
     """Note that the gap that ended with `step` lasted `gap_s`.
 
@@ -152,7 +191,7 @@ def stall_push(g: Any, step: int, gap_s: float) -> None:
     g.stalls = top + 1
 
 
-@njit()
+@inner
 def longest_since(g: Any, step: int) -> float:
     """The longest gap that ended after `step`; 0 when none did."""
     at, seconds = g.stall_at, g.stall_s
@@ -166,7 +205,7 @@ def longest_since(g: Any, step: int) -> float:
     return seconds[low] if low < g.stalls else 0.0
 
 
-@njit()
+@inner
 def gap_bin(gap_s: float) -> int:
     """Bin of the gap histogram; its ends take what lies beyond."""
     mantissa, exponent = math.frexp(gap_s)

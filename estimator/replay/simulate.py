@@ -6,88 +6,25 @@ Belongs here: packing arguments for the compiled loop and unpacking its records.
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from collections.abc import Sequence
 from typing import Literal
 
 import numpy as np
 from numpy.typing import NDArray
 
 from estimator.replay import state
-from estimator.replay.kernel import ROUTERS, run_closed, run_open
+from estimator.replay.kernel import run_closed, run_open
 from estimator.replay.limits import EngineLimits
+from estimator.replay.options import Adapters, Outage, Speculation, Tier, in_turn
+from estimator.replay.result import Replay, Series
+from estimator.replay.routing import ROUTERS
 from estimator.replay.workload import Floats, Ints, Workload
 from estimator.step_time import STEP_FIELDS, WINDOW_INDEX, step_seconds
 
-Router = Literal["least_load", "round_robin"]
-Mask = NDArray[np.bool_]
+Router = Literal["least_load", "round_robin", "prefix"]
 
 _NO_WINDOW = 2**60
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Replay:
-    """What a replay saw. Arrays hold one value a request, in the workload's order; NaN where there is nothing to say.
-
-    Latencies are the client's: `request_seconds` outside the engine is in TTFT and E2E. TPOT is (last token - first) /
-    (tokens - 1), NaN for one token. `queue_s` runs from reaching the engine to the first step that held the request.
-    `osl_tokens` is what was generated (cut where `outcome` says so, 0 when rejected).
-    The figures below the arrays are of the whole fleet, over the time it was asked to account for.
-    """
-
-    arrival_s: Floats
-    isl_tokens: Ints
-    osl_tokens: Ints
-    ttft_s: Floats
-    tpot_s: Floats
-    e2e_s: Floats
-    queue_s: Floats
-    itl_max_s: Floats
-    """Longest gap between two tokens of the request, preemption included; NaN for one token."""
-    replica: Ints
-    """-1 when rejected."""
-    cached_tokens: Ints
-    """Input tokens found in the prefix cache when the request was first admitted."""
-    preemptions: Ints
-    outcome: NDArray[np.int8]
-    """Index into `OUTCOMES`: finished, capped (cut at the longest context or the whole pool), rejected."""
-    replicas: int
-    running_mean: float
-    """Requests running on a replica, averaged over time, idle time included."""
-    waiting_max: int
-    """Longest queue of any replica."""
-    kv_usage_p99: float
-    """Share of a replica's KV blocks in use that is exceeded 1 % of the time, to 0.1 %."""
-    max_active_tokens: int
-    """Most context tokens of the requests running on a replica at once; a shared prefix counts for each of them."""
-    busy_share: float
-    """Share of the time a replica was in a step."""
-    steps: int
-    makespan_s: float
-    """From second 0 to the end of the last request."""
-    waits_share: dict[str, float]
-    """Share of the busy time in which requests queued, by the limit that kept them there."""
-    gap_counts: Ints
-    """Histogram of all gaps between tokens; see `itl_s`."""
-
-    def itl_s(self, quantile: float) -> float:
-        """Inter-token latency over every gap of every request; the upper edge of its bin, so at most 0.8 % above."""
-        if not 0 <= quantile <= 1:
-            raise ValueError(f"quantile {quantile!r}: it must be from 0 to 1")
-        total = np.cumsum(self.gap_counts)
-        if total[-1] == 0:
-            return float("nan")
-        at = np.searchsorted(total, max(1, np.ceil(quantile * total[-1])))
-        return float(state.gap_bin_upper_s(np.asarray([at]))[0])
-
-    def steady(self, warmup_s: float = 0.0, drain_s: float = 0.0) -> Mask:
-        """Which requests count: those from `warmup_s` after the first arrival to `drain_s` before the last.
-
-        Warm-up fills an empty engine; drain is when nobody new arrives and late requests see a falling load. Requests
-        count by arrival, whenever they end: leaving out slow ones would flatter.
-        """
-        first, last = self.arrival_s[0], self.arrival_s[-1]
-        counted: Mask = (self.arrival_s >= first + warmup_s) & (self.arrival_s <= last - drain_s)
-        return counted
+_NO_LIMIT = 2**60
 
 
 def replay(
@@ -103,6 +40,14 @@ def replay(
     account_from_s: float = 0.0,
     account_to_s: float = np.inf,
     fast_forward: bool = True,
+    host: Tier | None = None,
+    remote: Tier | None = None,
+    warm_hashes: Ints | None = None,
+    speculation: Speculation | None = None,
+    adapters: Adapters | None = None,
+    outages: Sequence[Outage] = (),
+    resend: bool = True,
+    series_bins: int = 0,
 ) -> Replay:
     """Serve `workload` on `replicas` equal engines behind a router, until the last request has ended.
 
@@ -110,6 +55,11 @@ def replay(
     tokenising) and added to TTFT and E2E. The least-load router knows the requests outstanding on every engine, as of
     the last multiple of `router_stale_s` plus what it sent since; ties go round. With `clients` > 0 the loop is closed:
     arrival times are ignored, all clients start at second 0 and each sends its next request when its last one ended.
+    The prefix router sends a request to the replica that has the longest part of its prompt, balance allowing.
+    `warm_hashes` are hash ids (of `workload`) every engine starts with, least recently used first; as many of the last
+    as fit. When a replica is gone, its requests start over elsewhere, or, without `resend`, are lost; a request that
+    finds no replica open waits for one. `series_bins` asks for `Replay.series` in that many bins at most.
+    Outages and patience need an open loop.
     The fleet's figures count steps that start in [account_from_s, account_to_s). `fast_forward` False takes every step
     singly, for comparison: results are the same.
 
@@ -122,6 +72,10 @@ def replay(
         raise ValueError(f"clients is {clients}: it must be 0 (open loop) or more")
     if not request_seconds >= 0 or not router_stale_s >= 0:
         raise ValueError("request_seconds and router_stale_s must not be negative")
+    if clients and (len(outages) or workload.patience_s is not None):
+        raise ValueError("outages and patience need an open loop: clients must be 0")
+    if series_bins != 0 and not 2 <= series_bins <= state.SERIES_BINS:
+        raise ValueError(f"series_bins is {series_bins}: it must be 0 (none) or from 2 to {state.SERIES_BINS}")
     p = _checked_step(step)
     window = int(p[WINDOW_INDEX]) if np.isfinite(p[WINDOW_INDEX]) and p[WINDOW_INDEX] > 0 else _NO_WINDOW
     requests, ids, hash_blocks = _requests(workload, limits)
@@ -138,15 +92,32 @@ def replay(
         caching=limits.prefix_caching,
         window=window,
         fast=fast_forward,
+        priority=limits.priority_scheduling,
+        max_waiting=limits.max_waiting or _NO_LIMIT,
+        max_outstanding=limits.max_outstanding or _NO_LIMIT,
+        drafts=speculation.drafts if speculation else 0,
+        draft_s=speculation.draft_seconds if speculation else 0.0,
+        seed=speculation.seed if speculation else 0,
+        max_loras=adapters.max_loras if adapters else 0,
+        adapter_s=adapters.load_seconds if adapters else 0.0,
+        accepted=np.cumsum(speculation.accepted if speculation else (1.0,)),
+        deadlines=np.isfinite(requests["deadline_s"]).sum(),
+        series_bins=series_bins,
+        series_s=max(workload.arrival_s[-1], 1e-3) / (series_bins - series_bins // 4) if series_bins else np.inf,
+        resend=resend,
         clients=min(clients, len(workload)),
         from_s=account_from_s,
         to_s=account_to_s,
     )
     fleet = _fleet(requests, ids, rules, replicas, workload.hashes)
+    if host or remote:
+        fleet = _with_tiers(fleet, host, remote, workload.hashes)
+    if warm_hashes is not None:
+        _warm(fleet, warm_hashes, workload, limits)
     if clients:
         run_closed(fleet, p, ROUTERS[router], request_seconds)
     else:
-        run_open(fleet, p, ROUTERS[router], router_stale_s)
+        run_open(fleet, p, _outages(outages, replicas), ROUTERS[router], router_stale_s)
     return _result(workload, fleet, request_seconds)
 
 
@@ -171,6 +142,13 @@ def _requests(workload: Workload, limits: EngineLimits) -> tuple[state.Records, 
     requests["isl"] = isl
     requests["osl"] = np.where(rejected, 0, np.minimum(osl, room))
     requests["outcome"] = np.where(rejected, state.REJECTED, np.where(osl > room, state.CAPPED, state.FINISHED))
+    if limits.priority_scheduling and workload.priority is not None:
+        requests["priority"] = workload.priority
+    if workload.patience_s is not None:
+        requests["deadline_s"] = workload.arrival_s + workload.patience_s
+        requests["by_deadline"] = np.argsort(requests["deadline_s"], kind="stable")
+    if workload.adapter is not None:
+        requests["adapter"] = workload.adapter
     offsets, ids, hash_blocks = workload.hash_offsets, workload.hash_ids, 1
     if limits.prefix_caching and workload.prefix_block_tokens:
         per_hash, per_block = workload.prefix_block_tokens, limits.block_tokens
@@ -204,23 +182,87 @@ def _fleet(
         requests=requests,
         engines=state.new_engines(replicas, int(rule["kv_blocks"])),
         rules=rules,
-        totals=state.new_totals(),
+        totals=state.new_totals(replicas),
         # A run holds at least one block, so there are never more runs than blocks. Untouched rows cost no memory.
         runs=np.zeros((replicas, int(rule["kv_blocks"]) if rule["caching"] else 0), dtype=state.RUN),
-        run_of=np.full((replicas, hashes if rule["caching"] else 0), state.NONE, dtype=np.int32),
+        hashes=_hashes(replicas, hashes if rule["caching"] else 0),
         ids=ids,
         phases=np.zeros((replicas, int(rule["block_tokens"])), dtype=np.int64),
         prefills=np.zeros((replicas, sequences), dtype=np.int64),
         heaps=np.zeros((replicas, 2, heap), dtype=np.int64),
+        tiers=np.zeros(0, dtype=state.TIER),
+        adapters=_adapters(requests, replicas),
     )
+
+
+def _hashes(rows: int, hashes: int) -> state.Records:
+    known = np.zeros((rows, hashes), dtype=state.HASH)
+    known["run"] = state.NONE
+    known["older"] = state.ABSENT_HASH
+    return known
+
+
+def _adapters(requests: state.Records, replicas: int) -> state.Records:
+    known = np.zeros((replicas, int(requests["adapter"].max()) + 1), dtype=state.ADAPTER)
+    known["step"] = state.NONE
+    return known
+
+
+def _outages(outages: Sequence[Outage], replicas: int) -> state.Records:
+    entries = [
+        (at_s, o.replica, kind)
+        for o in in_turn(outages, replicas)
+        for at_s, kind in ((o.from_s, state.CLOSE), (o.gone_s, state.KILL), (o.back_s, state.OPEN))
+        if np.isfinite(at_s)
+    ]
+    # Stable: a crash closes before it kills, and of two replicas at one moment the lower number comes first.
+    return np.asarray(sorted(entries, key=lambda entry: entry[0]), dtype=state.OUTAGE)
+
+
+def _with_tiers(fleet: state.Fleet, host: Tier | None, remote: Tier | None, hashes: int) -> state.Fleet:
+    replicas = len(fleet.engines)
+    tiers = np.zeros(replicas + 1, dtype=state.TIER)
+    tiers["oldest"] = tiers["newest"] = state.NONE
+    per_hash = int(fleet.rules[0]["hash_blocks"])
+    for tier, at in ((host, slice(0, replicas)), (remote, slice(replicas, replicas + 1))):
+        if tier is not None:
+            tiers["hashes_max"][at] = tier.blocks // per_hash
+            tiers["block_s"][at] = tier.seconds_per_block
+            tiers["lookup_s"][at] = tier.lookup_seconds
+    return fleet._replace(tiers=tiers, hashes=_hashes(replicas + 1, hashes))
+
+
+def _warm(fleet: state.Fleet, warm_hashes: Ints, workload: Workload, limits: EngineLimits) -> None:
+    """Put idle runs of these hashes into every engine's cache."""
+    per_hash = int(fleet.rules[0]["hash_blocks"])
+    if not limits.prefix_caching or workload.prefix_block_tokens < limits.block_tokens:
+        raise ValueError("a warm start needs prefix caching, and trace blocks no smaller than the engine's")
+    ids = np.asarray(warm_hashes, dtype=np.int64)
+    if len(np.unique(ids)) != len(ids) or ((ids < 0) | (ids >= workload.hashes)).any():
+        raise ValueError(f"warm_hashes must be different hash ids from 0 to {workload.hashes - 1}")
+    ids = ids[max(0, len(ids) - limits.kv_blocks // per_hash) :]
+    n = len(ids)
+    if n == 0:
+        return
+    runs, engines, replicas = fleet.runs, fleet.engines, len(fleet.engines)
+    runs["key"][:, :n] = ids
+    runs["blocks"][:, :n] = per_hash
+    runs["older"][:, :n] = np.arange(-1, n - 1)
+    runs["newer"][:, :n] = np.append(np.arange(1, n), state.NONE)
+    fleet.hashes["run"][:replicas, ids] = np.arange(n)
+    engines["oldest"], engines["newest"], engines["fresh"] = 0, n - 1, n
+    engines["idle"] = n * per_hash
+    engines["empty"] -= n * per_hash
 
 
 def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> Replay:
     requests, engines, rule, totals = fleet.requests, fleet.engines, fleet.rules[0], fleet.totals[0]
     if (engines["empty"] + engines["idle"] != rule["kv_blocks"]).any() or engines["running"].any():
         raise RuntimeError("the replay lost KV blocks or requests: a defect of estimator.replay, please report it")
-    osl = requests["osl"].astype(np.int64)
-    several = osl > 1
+    # What was generated: all of it, or as far as it came.
+    ended = np.isfinite(requests["end_s"])
+    osl = np.where(ended, requests["osl"], requests["generated"]).astype(np.int64)
+    several = (osl > 1) & ended
     decode_s = requests["end_s"] - requests["first_s"]
     makespan_s = float(np.nanmax(requests["end_s"], initial=0.0, where=np.isfinite(requests["end_s"])))
     accounted_s = len(engines) * max(0.0, min(float(rule["to_s"]), makespan_s) - float(rule["from_s"]))
@@ -255,4 +297,28 @@ def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> R
             for name, seconds in zip(state.WAITS[1:], totals["waits_s"][1:], strict=True)
         },
         gap_counts=totals["gaps"].copy(),
+        host_tokens=requests["loaded"][:, state.HOST].astype(np.int64),
+        remote_tokens=requests["loaded"][:, state.REMOTE].astype(np.int64),
+        sends=requests["sends"].astype(np.int64),
+        series=_series(fleet, makespan_s) if fleet.rules[0]["series_bins"] else None,
+    )
+
+
+def _series(fleet: state.Fleet, makespan_s: float) -> Series:
+    rule, replicas = fleet.rules[0], len(fleet.engines)
+    bin_s = float(rule["series_s"])
+    bins = min(int(rule["series_bins"]), max(1, int(np.ceil(makespan_s / bin_s))))
+    rows = fleet.totals[0]["series"][:bins]
+    whole_s = replicas * bin_s
+    return Series(
+        bin_s=bin_s,
+        start_s=np.arange(bins, dtype=np.float64) * bin_s,
+        running=rows[:, state.RUNNING] / bin_s,
+        waiting=rows[:, state.WAITED] / bin_s,
+        kv_usage=rows[:, state.USED] / (whole_s * float(rule["kv_blocks"])),
+        preemptions=rows[:, state.PREEMPTED].copy(),
+        busy_share=rows[:, state.BUSY] / whole_s,
+        waits_share={
+            name: rows[:, state.LIMIT_0 + i] / whole_s for i, name in enumerate(state.WAITS) if i != state.UNLIMITED
+        },
     )

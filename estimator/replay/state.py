@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import Any, NamedTuple
 
 import numpy as np
-from numpy.typing import NDArray
+from numpy.typing import ArrayLike, NDArray
 
 Records = NDArray[Any]
 
@@ -27,14 +27,28 @@ USAGE_BINS = 1000
 # Where a request is.
 ABSENT, WAITING, PREFILL, DECODE, DONE = range(5)
 
-# How it ended: all of its output, cut at the longest context the engine holds, or turned away on arrival.
-FINISHED, CAPPED, REJECTED = range(3)
-OUTCOMES = ("finished", "capped", "rejected")
+# How it ended: all of its output, cut at the longest context the engine holds, too long for the engine, turned away by
+# an admission limit, given up by its client, or gone with its replica.
+FINISHED, CAPPED, REJECTED, REFUSED, CANCELLED, LOST = range(6)
+OUTCOMES = ("finished", "capped", "rejected", "refused", "cancelled", "lost")
 
-# What kept the head of the queue waiting in a step: nothing waited, token budget, max_num_seqs, KV blocks, or that
-# running requests had just been preempted.
-UNLIMITED, BY_TOKENS, BY_SEQUENCES, BY_BLOCKS, BY_PREEMPTION = range(5)
-WAITS = ("none", "max_num_batched_tokens", "max_num_seqs", "kv_blocks", "preemption")
+# What kept the head of the queue waiting in a step: nothing waited, token budget, max_num_seqs, KV blocks, that running
+# requests had just been preempted, or max_loras.
+UNLIMITED, BY_TOKENS, BY_SEQUENCES, BY_BLOCKS, BY_PREEMPTION, BY_ADAPTERS = range(6)
+WAITS = ("none", "max_num_batched_tokens", "max_num_seqs", "kv_blocks", "preemption", "max_loras")
+
+# Columns of the time series: seconds in steps, integrals over time of requests running and waiting and of KV blocks in
+# use, preemptions, and from LIMIT_0 on seconds by what kept the head of the queue waiting.
+BUSY, RUNNING, WAITED, USED, PREEMPTED, LIMIT_0 = range(6)
+SERIES_COLUMNS = LIMIT_0 + len(WAITS)
+SERIES_BINS = 512
+
+DRAFTS_MAX = 31
+
+# What happens to a replica: it takes no new requests, it is gone with all it holds, it is there again, empty.
+CLOSE, KILL, OPEN = range(3)
+
+HOST, REMOTE = range(2)
 
 REQUEST = np.dtype(
     [
@@ -56,9 +70,13 @@ REQUEST = np.dtype(
         ("computed", "i4"),
         ("generated", "i4"),
         ("chunk", "i4"),  # prompt tokens it computes in the step in flight
-        # queues
+        # queues; while it waits, `before` is its first child and `after` its next sibling in a heap by rank
+        ("rank", "i8"),  # priority, then order of arrival at the engine
         ("before", "i4"),
         ("after", "i4"),
+        ("priority", "i4"),
+        ("adapter", "i4"),
+        ("deadline_s", "f8"),  # when its client gives up
         # prefix cache
         ("first_hash", "i8"),  # where its hash ids start
         ("hashed", "i4"),  # leading full blocks of its prompt that have a hash
@@ -66,8 +84,11 @@ REQUEST = np.dtype(
         ("own_full", "i4"),  # full blocks of that run
         # account
         ("cached", "i4"),  # prompt tokens found in cache when first admitted
+        ("loaded", "i4", (2,)),  # of these, from the host's and from the remote tier
         ("preemptions", "i4"),
         ("engine", "i4"),
+        ("by_deadline", "i4"),  # entry of another list: of requests whose clients give up some time, in order of when
+        ("sends", "i4"),  # times it reached an engine
         ("place", "i1"),
         ("outcome", "i1"),
     ],
@@ -84,8 +105,7 @@ ENGINE = np.dtype(
         ("kv_window", "i8"),  # sum of min(C, window) over decoding requests
         ("head", "i8"),  # running requests, in order of admission
         ("tail", "i8"),
-        ("wait_head", "i8"),
-        ("wait_tail", "i8"),
+        ("wait_root", "i8"),  # heap of waiting requests; the cancelled ones in it are dropped when they surface
         ("running", "i8"),
         ("waiting", "i8"),
         ("decoding", "i8"),
@@ -96,7 +116,12 @@ ENGINE = np.dtype(
         ("stalls", "i8"),  # entries of the stack of gaps: step and length
         ("stall_at", "i8", (STALL_ENTRIES,)),
         ("stall_s", "f8", (STALL_ENTRIES,)),
-        ("shut", "i1"),  # the head of the queue did not fit and nothing has changed since
+        ("load_s", "f8"),  # added to the step in the making by what it loads
+        ("deadline_s", "f8"),  # no client gives up before
+        ("deadline_at", "i8"),  # place in the fleet's list of deadlines
+        ("adapters", "i8"),  # different adapters running
+        ("open", "i1"),  # takes new requests
+        ("shut", "i1"),  # the limit at which the head of the queue did not fit, if nothing has changed since
         ("asleep", "i1"),  # no step in flight: end_s is when the next one may start
         ("limit", "i1"),  # what the head of the queue waits for
         # KV blocks: used = all - empty - idle
@@ -142,10 +167,23 @@ RULES = np.dtype(
         ("max_num_batched_tokens", "i8"),
         ("long_prefill_threshold", "i8"),  # most prompt tokens of one request in a step
         ("window", "i8"),  # tokens a windowed layer attends to
+        ("max_waiting", "i8"),  # longest queue of an engine
+        ("max_outstanding", "i8"),  # most requests at an engine, running or queued
+        ("drafts", "i8"),  # tokens drafted a decode step
+        ("draft_s", "f8"),  # time that takes
+        ("accepted", "f8", (DRAFTS_MAX + 1,)),  # chance that at most 0, 1, ... of them are
+        ("seed", "u8"),  # of the drafts' luck
+        ("max_loras", "i8"),  # different adapters in one batch; 0 for no limit
+        ("adapter_s", "f8"),  # time to load one
+        ("deadlines", "i8"),  # requests whose clients give up some time
+        ("series_s", "f8"),  # width of a bin of the time series
+        ("series_bins", "i8"),  # 0: not asked for
         ("clients", "i8"),  # each sends its next request when its last one ended; 0 in an open loop
         ("from_s", "f8"),  # steps that start in [from_s, to_s) are accounted for in the fleet's figures
         ("to_s", "f8"),
         ("chunked", "i1"),
+        ("priority", "i1"),  # the queue and the choice of a victim go by priority
+        ("resend", "i1"),  # requests of a replica that is gone go to another one
         ("caching", "i1"),
         ("fast", "i1"),  # collapse steps in which nothing but decoding can happen
     ],
@@ -158,13 +196,43 @@ TOTALS = np.dtype(
         ("gaps", "i8", (GAP_OCTAVES * GAP_STEPS,)),
         ("usage_s", "f8", (USAGE_BINS + 1,)),  # seconds by share of KV blocks in use
         ("waits_s", "f8", (len(WAITS),)),  # seconds by what kept the head of a queue waiting
+        ("series", "f8", (SERIES_BINS, SERIES_COLUMNS)),  # summed over engines
         ("sent_first", "i8"),  # closed loop: requests on their way to an engine, a list linked by `after`
         ("sent_last", "i8"),
+        ("held_first", "i8"),  # requests without a replica: it is gone, or none was open; linked by `after`
+        ("held_last", "i8"),
+        ("opened", "i8"),  # engines that take requests
+        ("turn", "i8"),  # engine that was routed to last
+        ("tickets", "i8"),  # requests routed so far
+        ("reported_s", "f8"),  # when the router last heard from the engines
+    ],
+    align=True,
+)
+
+OUTAGE = np.dtype([("at_s", "f8"), ("engine", "i8"), ("kind", "i8")], align=True)
+
+# A hash of the trace in an engine's caches: the run that holds it on the device, and its place in the list of the
+# host's tier (least recently used first). The last row of hashes is the remote tier's.
+HASH = np.dtype([("run", "i4"), ("older", "i4"), ("newer", "i4")], align=True)
+
+ADAPTER = np.dtype([("users", "i8"), ("step", "i8")], align=True)  # latest admission; NONE when not loaded
+
+# A tier of the prefix cache beyond the device.
+TIER = np.dtype(
+    [
+        ("hashes_max", "i8"),
+        ("held", "i8"),
+        ("oldest", "i8"),
+        ("newest", "i8"),
+        ("block_s", "f8"),  # to load one engine block
+        ("lookup_s", "f8"),
     ],
     align=True,
 )
 
 FINISH, CROSS = range(2)
+
+ABSENT_HASH = -2
 
 
 class Fleet(NamedTuple):
@@ -175,8 +243,8 @@ class Fleet(NamedTuple):
     rules: Records
     totals: Records
     runs: Records
-    run_of: NDArray[np.int32]
-    """By engine and hash id: the run that holds it, or NONE."""
+    hashes: Records
+    """By engine and hash id; one row more, for the remote tier, where there are tiers."""
     ids: NDArray[np.int32]
     """Hash ids of all requests, one after the other."""
     phases: NDArray[np.int64]
@@ -185,15 +253,20 @@ class Fleet(NamedTuple):
     """By engine: running requests that still compute their prompt, in order of admission."""
     heaps: NDArray[np.int64]
     """By engine, a heap of (step, request) by when a request ends, and one by when its context reaches the window."""
+    tiers: Records
+    """The host tiers of all engines, then the remote tier; none without tiers."""
+    adapters: Records
+    """By engine and adapter."""
 
 
 def new_requests(n: int) -> Records:
     """Records of `n` requests that have not arrived."""
     requests = np.zeros(n, dtype=REQUEST)
-    for name in ("admitted_s", "first_s", "last_s", "end_s"):
+    for name in ("queued_s", "admitted_s", "first_s", "last_s", "end_s"):
         requests[name] = np.nan
-    for name in ("before", "after", "own_run", "engine"):
+    for name in ("before", "after", "own_run", "engine", "adapter"):
         requests[name] = NONE
+    requests["deadline_s"] = np.inf
     return requests
 
 
@@ -201,27 +274,34 @@ def new_engines(n: int, kv_blocks: int) -> Records:
     """Records of `n` idle engines with `kv_blocks` empty blocks each."""
     engines = np.zeros(n, dtype=ENGINE)
     engines["end_s"] = np.inf
-    engines["asleep"] = 1
-    for name in ("head", "tail", "wait_head", "wait_tail", "oldest", "newest", "spare"):
+    engines["asleep"] = engines["open"] = 1
+    for name in ("head", "tail", "wait_root", "oldest", "newest", "spare"):
         engines[name] = NONE
     engines["empty"] = kv_blocks
     return engines
 
 
-def new_rules(**rules: float) -> Records:
+def new_rules(**rules: ArrayLike) -> Records:
     """One RULES record; every field must be given."""
     record = np.zeros(1, dtype=RULES)
     if set(rules) != set(RULES.names or ()):
         raise TypeError(f"rules given: {sorted(rules)}; there are {sorted(RULES.names or ())}")
     for name, value in rules.items():
-        record[name] = value
+        if name == "accepted":
+            record[name] = 1.0
+            record[name][0, : np.size(value)] = value
+        else:
+            record[name] = value
     return record
 
 
-def new_totals() -> Records:
+def new_totals(engines: int) -> Records:
     """Nothing added up yet."""
     totals = np.zeros(1, dtype=TOTALS)
-    totals["sent_first"] = totals["sent_last"] = NONE
+    for name in ("sent_first", "sent_last", "held_first", "held_last", "turn"):
+        totals[name] = NONE
+    totals["opened"] = engines
+    totals["reported_s"] = -np.inf
     return totals
 
 

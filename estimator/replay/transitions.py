@@ -1,4 +1,4 @@
-"""A request's way through an engine: it starts to decode, stops, ends, is preempted; its client sends the next.
+"""A request's way through an engine: it joins, decodes, pauses, ends, is preempted, given up.
 
 Belongs here: what each of these moves does to the sums and heaps of its engine. Does not: when it happens (`engine`).
 
@@ -9,22 +9,35 @@ block is read from a count by phase. A step costs the same with 4 or 400 request
 
 from __future__ import annotations
 
-from numba import njit
+import math
 
 from estimator.replay.blocks import release
+from estimator.replay.compiled import inner
 from estimator.replay.queues import (
     heap_pop,
     heap_push,
     heap_request,
     heap_step,
     longest_since,
+    run_append,
     run_remove,
-    wait_push_front,
+    wait_push,
 )
-from estimator.replay.state import CROSS, DECODE, DONE, FINISH, NONE, REJECTED, WAITING, Fleet
+from estimator.replay.state import (
+    CROSS,
+    DECODE,
+    DONE,
+    FINISH,
+    NONE,
+    PREEMPTED,
+    PREFILL,
+    REJECTED,
+    WAITING,
+    Fleet,
+)
 
 
-@njit()
+@inner
 def is_current(f: Fleet, e: int, which: int, entry: int) -> bool:
     """Whether a heap entry still says when its request ends or crosses; a preempted request leaves its entries behind.
 
@@ -38,7 +51,7 @@ def is_current(f: Fleet, e: int, which: int, entry: int) -> bool:
     return current
 
 
-@njit()
+@inner
 def next_finish(f: Fleet, e: int) -> int:
     """The step with which the first decoding request ends; there must be one. Entries left behind are dropped."""
     g = f.engines[e]
@@ -48,7 +61,7 @@ def next_finish(f: Fleet, e: int) -> int:
     return heap_step(heap[0])
 
 
-@njit()
+@inner
 def _note(f: Fleet, e: int, which: int, size: int, step: int, r: int) -> int:
     """Add (step, r) to a heap; when it is full, entries left behind make room. Returns its new size."""
     heap = f.heaps[e, which]
@@ -62,7 +75,7 @@ def _note(f: Fleet, e: int, which: int, size: int, step: int, r: int) -> int:
     return heap_push(heap, size, step, r)
 
 
-@njit()
+@inner
 def start_decode(f: Fleet, e: int, r: int) -> None:
     """Request `r` has computed all it knew and sampled a token: from the next step on it decodes."""
     rules = f.rules[0]
@@ -85,7 +98,7 @@ def start_decode(f: Fleet, e: int, r: int) -> None:
         g.crossings = _note(f, e, CROSS, g.crossings, q.base + rules.window, r)
 
 
-@njit()
+@inner
 def stop_decode(f: Fleet, e: int, r: int) -> None:
     """Request `r` decodes no more; its token counts are its own again."""
     rules = f.rules[0]
@@ -104,7 +117,7 @@ def stop_decode(f: Fleet, e: int, r: int) -> None:
         g.kv_window -= rules.window
 
 
-@njit()
+@inner
 def send(f: Fleet, r: int, now_s: float) -> None:
     """Closed loop: a client sends request `r` now, or its next one that an engine takes; none may be left."""
     rules = f.rules[0]
@@ -122,7 +135,59 @@ def send(f: Fleet, r: int, now_s: float) -> None:
         totals.sent_last = r
 
 
-@njit()
+@inner
+def join(f: Fleet, e: int, r: int, chunk: int, now_s: float) -> None:
+    """Request `r`, whose blocks are taken, runs from this step on and computes `chunk` tokens in it."""
+    g = f.engines[e]
+    q = f.requests[r]
+    if math.isnan(q.admitted_s):
+        q.admitted_s = now_s
+    q.chunk = chunk
+    q.place = PREFILL
+    run_append(g, f.requests, r)
+    f.prefills[e, g.prefills] = r
+    g.prefills += 1
+    if q.adapter != NONE:
+        _adapter_joins(f, e, q.adapter)
+
+
+@inner
+def _adapter_joins(f: Fleet, e: int, a: int) -> None:
+    """An adapter is used; loading it, if it has to be, makes the step longer and drops the one unused longest."""
+    rules = f.rules[0]
+    g = f.engines[e]
+    adapters = f.adapters[e]
+    if adapters[a].users == 0:
+        g.adapters += 1
+    adapters[a].users += 1
+    if adapters[a].step == NONE:
+        g.load_s += rules.adapter_s
+        loaded = 0
+        oldest = NONE
+        for b in range(len(adapters)):
+            if adapters[b].step != NONE:
+                loaded += 1
+                if adapters[b].users == 0 and (oldest == NONE or adapters[b].step < adapters[oldest].step):
+                    oldest = b
+        if rules.max_loras > 0 and loaded >= rules.max_loras and oldest != NONE:
+            adapters[oldest].step = NONE
+    adapters[a].step = g.steps
+
+
+@inner
+def _leave(f: Fleet, e: int, r: int) -> None:
+    """Request `r` is in the running list no more."""
+    g = f.engines[e]
+    a = f.requests[r].adapter
+    run_remove(g, f.requests, r)
+    if a != NONE:
+        f.adapters[e, a].users -= 1
+        if f.adapters[e, a].users == 0:
+            g.adapters -= 1
+    g.shut = 0
+
+
+@inner
 def finish(f: Fleet, e: int, r: int) -> None:
     """Request `r` has all its tokens: it leaves the engine."""
     rules = f.rules[0]
@@ -131,29 +196,87 @@ def finish(f: Fleet, e: int, r: int) -> None:
     q.end_s = g.end_s
     q.last_s = g.end_s
     q.place = DONE
-    run_remove(g, f.requests, r)
-    release(f, e, r, False)
+    _leave(f, e, r)
+    release(f, e, r, 0, False)
     g.outstanding -= 1
-    g.shut = 0
     if rules.clients > 0:
         send(f, r + rules.clients, g.end_s)
 
 
-@njit()
-def preempt(f: Fleet, e: int, now_s: float) -> None:
-    """The request admitted last goes back to the head of the queue and loses its blocks."""
+@inner
+def stop_prefill(f: Fleet, e: int, r: int) -> None:
+    """Request `r` is in the list of prompts no more."""
     g = f.engines[e]
-    r = g.tail
+    kept = 0
+    for j in range(g.prefills):
+        f.prefills[e, kept] = f.prefills[e, j]
+        if f.prefills[e, j] != r:
+            kept += 1
+    g.prefills = kept
+
+
+@inner
+def pause(f: Fleet, e: int, r: int, now_s: float) -> None:
+    """A decoding request gets no token in this step, though it keeps its place and its blocks."""
+    stop_decode(f, e, r)
+    f.requests[r].last_s = now_s
+    f.requests[r].place = PREFILL
+    f.requests[r].chunk = 0
+
+
+@inner
+def victim(f: Fleet, e: int) -> int:
+    """The running request that is preempted first: the last admitted, or, by priority, the last in rank."""
+    g = f.engines[e]
+    last: int = g.tail
+    if f.rules[0].priority:
+        r = g.head
+        while r != NONE:
+            if f.requests[r].rank > f.requests[last].rank:
+                last = r
+            r = f.requests[r].after
+    return last
+
+
+@inner
+def preempt(f: Fleet, e: int, r: int, ahead: int, now_s: float) -> None:
+    """Running request `r` goes back to the queue and loses its blocks, those for `ahead` tokens of this step too."""
+    rules = f.rules[0]
+    g = f.engines[e]
     q = f.requests[r]
     if q.place == DECODE:
         stop_decode(f, e, r)
         q.last_s = now_s
-    else:
+    elif f.prefills[e, g.prefills - 1] == r:
         g.prefills -= 1
-    run_remove(g, f.requests, r)
-    release(f, e, r, True)
+    else:
+        stop_prefill(f, e, r)
+    _leave(f, e, r)
+    release(f, e, r, ahead, True)
     q.computed = 0
+    q.chunk = 0
     q.place = WAITING
     q.preemptions += 1
-    wait_push_front(g, f.requests, r)
+    wait_push(g, f.requests, r)
+    g.preemptions += 1
+    if rules.series_bins > 0:
+        f.totals[0].series[min(rules.series_bins - 1, int(now_s / rules.series_s)), PREEMPTED] += 1.0
+
+
+@inner
+def give_up(f: Fleet, e: int, r: int) -> None:
+    """Request `r`, queued or running, leaves the engine unfinished."""
+    g = f.engines[e]
+    q = f.requests[r]
+    if q.place == WAITING:
+        g.waiting -= 1
+    else:
+        if q.place == DECODE:
+            stop_decode(f, e, r)
+        else:
+            stop_prefill(f, e, r)
+        _leave(f, e, r)
+        release(f, e, r, 0, False)
+    q.place = DONE
+    g.outstanding -= 1
     g.shut = 0

@@ -33,6 +33,12 @@ class Workload:
     hash_ids: Ints
     prefix_block_tokens: int
     hashes: int
+    priority: Ints | None = None
+    """Lower is served first, where the engine schedules by priority; all 0 when not given."""
+    patience_s: Floats | None = None
+    """After this long, counted from its arrival, its client gives up; never when not given or infinite."""
+    adapter: Ints | None = None
+    """Number of its LoRA adapter, from 0; -1 for the base model. All base when not given."""
 
     @classmethod
     def of(
@@ -86,6 +92,32 @@ class Workload:
         """Mean rate: gaps over span; infinite when all arrive at once."""
         return (len(self) - 1) / self.span_s if self.span_s > 0 else float("inf")
 
+    def asking(
+        self,
+        *,
+        priority: ArrayLike | None = None,
+        patience_s: ArrayLike | None = None,
+        adapter: ArrayLike | None = None,
+    ) -> Workload:
+        """The same requests with priorities, patience and adapters, each one value for all or one a request.
+
+        Raises ValueError for a patience that is not positive and for numbers out of range.
+        """
+        asked = self
+        if priority is not None:
+            values = np.broadcast_to(np.asarray(priority, dtype=np.int64), len(self)).copy()
+            _refuse(np.abs(values) > 2**20, "priority", values, "from -2**20 to 2**20")
+            asked = replace(asked, priority=values)
+        if patience_s is not None:
+            seconds = np.broadcast_to(np.asarray(patience_s, dtype=np.float64), len(self)).copy()
+            _refuse(~(seconds > 0), "patience_s", seconds, "above 0 seconds")
+            asked = replace(asked, patience_s=seconds)
+        if adapter is not None:
+            numbers = np.broadcast_to(np.asarray(adapter, dtype=np.int64), len(self)).copy()
+            _refuse((numbers < -1) | (numbers > 10_000), "adapter", numbers, "from -1 (the base model) to 10,000")
+            asked = replace(asked, adapter=numbers)
+        return asked
+
     def scaled(self, factor: float) -> Workload:
         """The same requests at `factor` times the rate: time runs faster, everything else stays."""
         if not factor > 0 or not np.isfinite(factor):
@@ -110,7 +142,7 @@ class Workload:
 
     def with_arrivals(self, arrival_s: ArrayLike) -> Workload:
         """The same requests, in the same order, at other times; `estimator.replay.arrivals` makes some."""
-        return Workload.of(
+        other = Workload.of(
             arrival_s,
             self.isl_tokens,
             self.osl_tokens,
@@ -118,6 +150,7 @@ class Workload:
             self.hash_ids if self.prefix_block_tokens else None,
             self.prefix_block_tokens,
         )
+        return replace(other, priority=self.priority, patience_s=self.patience_s, adapter=self.adapter)
 
     def _part(self, index: Ints, origin_s: float) -> Workload:
         counts = np.diff(self.hash_offsets)[index]
@@ -133,6 +166,9 @@ class Workload:
             dense.astype(np.int64),
             self.prefix_block_tokens,
             len(values),
+            None if self.priority is None else self.priority[index],
+            None if self.patience_s is None else self.patience_s[index],
+            None if self.adapter is None else self.adapter[index],
         )
 
 

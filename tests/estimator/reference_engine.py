@@ -7,11 +7,12 @@ from __future__ import annotations
 
 import math
 from collections import OrderedDict, deque
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 import numpy as np
 
-from estimator.replay import EngineLimits, Workload
+from estimator.replay import Adapters, EngineLimits, Speculation, Tier, Workload
 from estimator.step_time import WINDOW_INDEX, step_seconds
 
 
@@ -33,7 +34,20 @@ class Request:
     cached: int = 0
     preemptions: int = 0
     gaps: int = 0
-    decoding: bool = False
+    priority: int = 0
+    adapter: int = -1
+    deadline_s: float = math.inf
+    outcome: str = "finished"
+    loaded: tuple[int, int] = (0, 0)
+
+    @property
+    def decoding(self) -> bool:
+        """Whether one token is all it has to compute."""
+        return self.generated > 0 and self.known - self.computed == 1
+
+    @property
+    def rank(self) -> tuple[int, int]:
+        return self.priority, self.name
 
     @property
     def known(self) -> int:
@@ -113,76 +127,176 @@ class Blocks:
         request.blocks = []
 
 
+class Tiers:
+    """Hashes held beyond the device, least recently used first: by this engine's host, and remotely."""
+
+    def __init__(self, host: Tier | None, remote: Tier | None, per_hash: int) -> None:
+        self.tiers = (host, remote)
+        self.room = [tier.blocks // per_hash if tier else 0 for tier in self.tiers]
+        self.held: tuple[OrderedDict[int, None], OrderedDict[int, None]] = (OrderedDict(), OrderedDict())
+        self.per_hash = per_hash
+
+    def use(self, t: int, key: int) -> None:
+        self.held[t].pop(key, None)
+        self.held[t][key] = None
+        while len(self.held[t]) > self.room[t]:
+            self.held[t].popitem(last=False)
+
+    def beyond(self, request: Request, hits: int, most: int) -> tuple[int, list[tuple[int, int]], list[int]]:
+        """Blocks found behind the first `hits`, the tier and hash of each, and how many blocks each tier gives."""
+        found: list[tuple[int, int]] = []
+        blocks = [0, 0]
+        at, end = hits, min(most, len(request.keys))
+        while at < end and at % self.per_hash == 0:
+            key = int(request.keys[at][1])  # type: ignore[call-overload]
+            t = 0 if key in self.held[0] else 1
+            if key not in self.held[t]:
+                break
+            got = min(self.per_hash, end - at)
+            found.append((t, key))
+            blocks[t] += got
+            at += got
+        return at - hits, found, blocks
+
+    def seconds(self, blocks: list[int]) -> float:
+        total = 0.0
+        for tier, n in zip(self.tiers, blocks, strict=True):
+            if n and tier:
+                total += tier.lookup_seconds + n * tier.seconds_per_block
+        return total
+
+
 class Engine:
     """One engine: who runs, who waits, what it holds, and what time it is."""
 
-    def __init__(self, step: np.ndarray, limits: EngineLimits) -> None:
+    def __init__(
+        self,
+        step: np.ndarray,
+        limits: EngineLimits,
+        tiers: Tiers | None,
+        speculation: Speculation | None,
+        adapters: Adapters | None,
+    ) -> None:
         self.step, self.limits, self.size = step, limits, limits.block_tokens
         self.pool = Blocks(limits.kv_blocks, limits.block_tokens, limits.prefix_caching)
+        self.tiers, self.speculation, self.adapters = tiers, speculation, adapters
+        self.resident: dict[int, int] = {}
         self.running: list[Request] = []
-        self.waiting: deque[Request] = deque()
+        self.waiting: list[Request] = []
         self.scheduled: dict[int, int] = {}
         self.now = 0.0
+        self.load_s = 0.0
+        self.steps = 0
 
     def budget(self) -> int:
         return self.limits.max_num_batched_tokens - sum(self.scheduled.values())
 
+    def queue(self, request: Request) -> None:
+        self.waiting.append(request)
+        self.waiting.sort(key=lambda q: q.rank)
+
+    def wanted(self, q: Request) -> int:
+        if self.speculation and q.decoding:
+            return min(1 + self.speculation.drafts, q.osl - q.generated)
+        return min(q.known - q.computed, self.limits.long_prefill_threshold or q.known)
+
     def schedule_running(self) -> bool:
-        """Running requests in order of admission; short of blocks, the last admitted makes room. Whether any did."""
+        """Running requests in order of admission; short of blocks, one makes room. Whether any did."""
         self.scheduled = {}
         preempted = False
         i = 0
-        while i < len(self.running):
+        while i < len(self.running) and self.budget() > 0:
             request = self.running[i]
-            n = min(request.known - request.computed, self.budget())
+            n = min(self.wanted(request), self.budget())
             need = math.ceil((request.computed + n) / self.size) - len(request.blocks)
             while need > self.pool.free():
-                victim = self.running.pop()
+                by_priority = self.limits.priority_scheduling
+                victim = max(self.running, key=lambda q: q.rank) if by_priority else self.running[-1]
+                i -= self.running.index(victim) < i
+                self.running.remove(victim)
                 preempted = True
+                self.scheduled.pop(victim.name, None)
                 self.pool.give_back(victim)
                 victim.computed = 0
-                victim.decoding = False
                 victim.preemptions += 1
-                self.waiting.appendleft(victim)
+                self.queue(victim)
                 if victim is request:
                     return True
             request.blocks += [self.pool.private() for _ in range(need)]
-            if n:
-                self.scheduled[request.name] = n
+            self.scheduled[request.name] = n
             i += 1
         return preempted
 
     def admit(self) -> None:
-        """The head of the queue while budget, sequences and blocks last."""
+        """The head of the queue while budget, sequences and blocks last; past those whose adapter is in the way."""
         pool, size = self.pool, self.size
-        while self.waiting and self.budget() > 0 and len(self.running) < self.limits.max_num_seqs:
-            request = self.waiting[0]
+        for request in list(self.waiting):
+            if self.budget() <= 0 or len(self.running) >= self.limits.max_num_seqs:
+                return
+            in_use = {q.adapter for q in self.running} - {-1}
+            full = self.adapters is not None and len(in_use) >= self.adapters.max_loras
+            if full and request.adapter not in in_use | {-1}:
+                continue
+            most = (request.known - 1) // size
             hits = 0
-            while pool.caching and hits < (request.known - 1) // size and pool.is_cached(request.key(hits)):
+            while pool.caching and hits < most and pool.is_cached(request.key(hits)):
                 hits += 1
-            n = min(request.known - hits * size, self.budget())
             idle_hits = sum(request.key(i) in pool.idle for i in range(hits))
+            more, blocks = 0, [0, 0]
+            found: list[tuple[int, int]] = []
+            if pool.caching and self.tiers:
+                more, found, blocks = self.tiers.beyond(request, hits, most)
+            left = request.known - (hits + more) * size
+            n = min(left, self.limits.long_prefill_threshold or left, self.budget())
             if math.ceil(request.known / size) - hits + idle_hits > pool.free():
                 return
-            self.waiting.popleft()
+            self.waiting.remove(request)
             request.blocks = [request.key(i) for i in range(hits)]
             for key in request.blocks:
                 pool.use(key)
             pool.forget(request, hits)
-            request.blocks += [pool.private() for _ in range(math.ceil((hits * size + n) / size) - hits)]
-            request.computed = hits * size
+            request.blocks += [pool.private() for _ in range(math.ceil(((hits + more) * size + n) / size) - hits)]
+            request.computed = (hits + more) * size
+            if self.tiers and more:
+                self.load_s += self.tiers.seconds(blocks)
+                for t, hashed in found:
+                    self.tiers.use(t, hashed)
+                pool.publish(request)
             if math.isnan(request.admitted_s):
                 request.admitted_s = self.now
                 request.cached = request.computed
+                request.loaded = (blocks[0] * size, blocks[1] * size)
+            self.load_adapter(request.adapter, in_use)
             self.scheduled[request.name] = n
             self.running.append(request)
 
-    def run_step(self) -> None:
-        """One step in time, then its tokens."""
+    def load_adapter(self, adapter: int, in_use: set[int]) -> None:
+        if self.adapters is None or adapter == -1:
+            return
+        if adapter not in self.resident:
+            self.load_s += self.adapters.load_seconds
+            unused = [a for a in sorted(self.resident) if a not in in_use]
+            if len(self.resident) >= self.adapters.max_loras and unused:
+                del self.resident[min(unused, key=lambda a: self.resident[a])]
+        self.resident[adapter] = self.steps
+
+    def cancel(self) -> None:
+        """Requests whose clients have given up leave, the earliest first."""
+        for q in sorted([*self.running, *self.waiting], key=lambda q: (q.deadline_s, q.name)):
+            if q.deadline_s <= self.now:
+                (self.running if q in self.running else self.waiting).remove(q)
+                self.pool.give_back(q)
+                q.outcome = "cancelled"
+
+    def run_step(self, arrivals_until: Callable[[float], None]) -> None:
+        """One step in time, those who arrive meanwhile, then its tokens."""
         window = self.step[WINDOW_INDEX]
-        decodes = [q for q in self.running if q.decoding]
-        prompts = [(q, self.scheduled.get(q.name, 0)) for q in self.running if not q.decoding]
-        self.now += step_seconds(
+        batch = [(q, self.scheduled[q.name]) for q in self.running if q.name in self.scheduled]
+        decodes = [q for q, _ in batch if q.decoding]
+        prompts = [(q, n) for q, n in batch if not q.decoding]
+        if self.speculation and decodes:
+            self.load_s += self.speculation.draft_seconds
+        self.now += self.load_s + step_seconds(
             self.step,
             float(sum(self.scheduled.values())),
             float(len(self.scheduled)),
@@ -191,30 +305,67 @@ class Engine:
             float(sum(n * (q.computed + 0.5 * n) for q, n in prompts)),
             float(sum(n for _, n in prompts)),
         )
+        self.load_s = 0.0
+        self.steps += 1
+        arrivals_until(self.now)
         # Of decoding requests that end together, the one that came first gives back its blocks first.
-        for q in sorted(decodes, key=lambda q: q.name) + [q for q, _ in prompts]:
-            q.computed += self.scheduled.get(q.name, 0)
-            if self.pool.caching:
-                self.pool.publish(q)
-            if q.computed == q.known:
-                self.sample(q)
+        order = batch if self.speculation else sorted(batch, key=lambda b: b[0].name if b[0] in decodes else 1 << 40)
+        for q, n in order:
+            self.advance(q, n)
 
-    def sample(self, q: Request) -> None:
+    def advance(self, q: Request, n: int) -> None:
+        before = q.computed
+        new = self.luck(q, n) if self.speculation and q.decoding else 1
+        q.computed += new if self.speculation and q.decoding else n
+        while len(q.blocks) > math.ceil(q.computed / self.size):
+            q.blocks.pop()
+            self.pool.empty += 1
+        if self.pool.caching:
+            self.pool.publish(q)
+        if self.tiers:
+            whole = self.tiers.per_hash * self.size
+            for k in range(before // whole, min(q.computed // whole, len(q.keys) // self.tiers.per_hash)):
+                for t in (0, 1):
+                    self.tiers.use(t, int(q.keys[k * self.tiers.per_hash][1]))  # type: ignore[call-overload]
+        if q.computed >= q.known:
+            self.sample(q, new)
+
+    def luck(self, q: Request, n: int) -> int:
+        """One token and the drafts accepted; SplitMix64, in Python's own integers."""
+        if n == 1:
+            return 1
+        assert self.speculation is not None
+        mask = 2**64 - 1
+        z = (self.speculation.seed + (q.name * 1_048_583 + q.generated + 1) * 0x9E3779B97F4A7C15) & mask
+        z = ((z ^ (z >> 30)) * 0xBF58476D1CE4E5B9) & mask
+        z = ((z ^ (z >> 27)) * 0x94D049BB133111EB) & mask
+        luck = ((z ^ (z >> 31)) >> 11) * 2.0**-53
+        return 1 + int(sum(luck >= chance for chance in np.cumsum(self.speculation.accepted)[: n - 1]))
+
+    def sample(self, q: Request, new: int) -> None:
         if q.generated == 0:
             q.first_s = self.now
         else:
             q.stall_s = max(q.stall_s, self.now - q.last_s)
-            q.gaps += 1
+            q.gaps += new
         q.last_s = self.now
-        q.generated += 1
-        q.decoding = True
+        q.generated += new
         if q.generated == q.osl:
             q.end_s = self.now
             self.running.remove(q)
             self.pool.give_back(q)
 
 
-def serve(workload: Workload, step: np.ndarray, limits: EngineLimits) -> list[Request]:
+def serve(
+    workload: Workload,
+    step: np.ndarray,
+    limits: EngineLimits,
+    *,
+    host: Tier | None = None,
+    remote: Tier | None = None,
+    speculation: Speculation | None = None,
+    adapters: Adapters | None = None,
+) -> list[Request]:
     """Serve an open-loop workload on one engine; rejected requests keep their NaNs."""
     size = limits.block_tokens
     per_hash = max(1, workload.prefix_block_tokens // size)
@@ -227,15 +378,33 @@ def serve(workload: Workload, step: np.ndarray, limits: EngineLimits) -> list[Re
         room = min(limits.max_model_len, limits.kv_blocks * size + 1) - isl
         osl = min(int(workload.osl_tokens[r]), room)
         requests.append(Request(r, float(workload.arrival_s[r]), isl, osl, list(keys) if limits.prefix_caching else []))
+        if workload.priority is not None and limits.priority_scheduling:
+            requests[-1].priority = int(workload.priority[r])
+        if workload.patience_s is not None:
+            requests[-1].deadline_s = float(workload.arrival_s[r] + workload.patience_s[r])
+        if workload.adapter is not None:
+            requests[-1].adapter = int(workload.adapter[r])
         if isl < limits.max_model_len and math.ceil(isl / size) <= limits.kv_blocks:
             coming.append(requests[-1])
-    engine = Engine(step, limits)
+    engine = Engine(step, limits, Tiers(host, remote, per_hash) if host or remote else None, speculation, adapters)
+
+    def arrivals_until(now_s: float) -> None:
+        while coming and coming[0].arrival_s <= now_s:
+            request = coming.popleft()
+            waiting, there = len(engine.waiting), len(engine.waiting) + len(engine.running)
+            if waiting >= (limits.max_waiting or math.inf) or there >= (limits.max_outstanding or math.inf):
+                request.outcome = "refused"
+            else:
+                engine.queue(request)
+
     while coming or engine.running or engine.waiting:
         if not engine.running and not engine.waiting:
             engine.now = max(engine.now, coming[0].arrival_s)
-        while coming and coming[0].arrival_s <= engine.now:
-            engine.waiting.append(coming.popleft())
+            arrivals_until(engine.now)
+        engine.cancel()
+        if not engine.running and not engine.waiting:
+            continue
         if not engine.schedule_running() or not engine.running:
             engine.admit()
-        engine.run_step()
+        engine.run_step(arrivals_until)
     return requests

@@ -1,0 +1,223 @@
+"""What an engine puts into its next step, as vLLM V1 does: running requests first, then the queue.
+
+Belongs here: rules of the scheduler on budget, order, preemption and admission. Does not: a request's own moves
+(`transitions`), KV blocks (`blocks`), or the step itself (`engine`).
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from estimator.replay.blocks import blocks_for, find, free_blocks, hold, publish, take
+from estimator.replay.compiled import inner
+from estimator.replay.queues import wait_head, wait_pop, wait_push
+from estimator.replay.state import (
+    BY_ADAPTERS,
+    BY_BLOCKS,
+    BY_SEQUENCES,
+    BY_TOKENS,
+    DECODE,
+    NONE,
+    PREFILL,
+    UNLIMITED,
+    Fleet,
+)
+from estimator.replay.tiers import find_beyond, load
+from estimator.replay.transitions import join, pause, preempt, victim
+
+
+@inner
+def continues(q: Any) -> bool:
+    """Whether the next token is all that a request off the decode sums has to compute: it was paused, or drafts."""
+    continuing: bool = q.generated > 0 and q.isl + q.generated - q.computed == 1
+    return continuing
+
+
+@inner
+def _wanted(f: Fleet, q: Any) -> int:
+    """Tokens a request with a prompt in work would compute: the rest of it, or the next token and drafts of more.
+
+    No draft goes beyond the end of the answer.
+    """
+    rules = f.rules[0]
+    if rules.drafts > 0 and continues(q):
+        wanted: int = min(1 + rules.drafts, q.osl - q.generated)
+    else:
+        wanted = min(q.isl + q.generated - q.computed, rules.long_prefill_threshold)
+    return wanted
+
+
+@inner
+def _in_order(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
+    """Running requests in the order of their list, one by one. Returns whether any was preempted, and the budget left.
+
+    Needed where order tells: several prompts may be half-way (long-prefill threshold) and the budget does not do for
+    all, or a victim may stand before the request it makes room for (priority). A decoding request that gets no token
+    is paused; when a request has to preempt itself, those behind it get none in this step.
+    """
+    rules = f.rules[0]
+    g = f.engines[e]
+    budget = rules.max_num_batched_tokens
+    preempted = False
+    ended = False
+    r = g.head
+    while r != NONE:
+        f.requests[r].chunk = 0
+        r = f.requests[r].after
+    r = g.head
+    while r != NONE:
+        q = f.requests[r]
+        decodes = q.place == DECODE
+        computed = g.steps - q.base if decodes else q.computed
+        tokens = min(1 if decodes else _wanted(f, q), budget)
+        if ended:
+            tokens = 0
+        need = blocks_for(computed + tokens, rules.block_tokens) - blocks_for(computed, rules.block_tokens)
+        before = q.before
+        gone = False
+        while need > free_blocks(g):
+            v = victim(f, e)
+            budget += f.requests[v].chunk
+            before = q.before
+            preempt(f, e, v, f.requests[v].chunk, now_s)
+            preempted = True
+            if v == r:
+                gone = True
+                ended = True
+                break
+        if gone:
+            r = g.head if before == NONE else f.requests[before].after
+            continue
+        take(f, e, need)
+        budget -= tokens
+        q.chunk = tokens
+        if decodes and tokens == 0:
+            pause(f, e, r, now_s)
+        r = q.after
+    g.prefills = 0
+    r = g.head
+    while r != NONE:
+        if f.requests[r].place == PREFILL:
+            f.prefills[e, g.prefills] = r
+            g.prefills += 1
+        r = f.requests[r].after
+    return preempted, budget
+
+
+@inner
+def schedule_running(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
+    """Give running requests their tokens and blocks. Returns whether any was preempted, and the budget left.
+
+    Every decoding request gets its token before prompts share what is left of the budget: where all fit that is what
+    any order gives, and without a long-prefill threshold only the tail of the list can be half-way through a prompt.
+    """
+    rules = f.rules[0]
+    g = f.engines[e]
+    budget = rules.max_num_batched_tokens - g.decoding
+    phase = g.steps % rules.block_tokens
+    needed = f.phases[e, phase]
+    short = budget < 0
+    for j in range(g.prefills):
+        q = f.requests[f.prefills[e, j]]
+        wanted = _wanted(f, q)
+        q.chunk = max(0, min(wanted, budget))
+        short |= wanted > budget
+        budget -= q.chunk
+        needed += blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
+    if (short and g.prefills > 1) or (rules.priority and needed > free_blocks(g)):
+        return _in_order(f, e, now_s)
+    preempted = False
+    while needed > free_blocks(g):
+        # From the tail: each victim takes its own need away and gives its blocks back.
+        q = f.requests[g.tail]
+        if q.place == PREFILL:
+            needed -= blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
+            budget += q.chunk
+        else:
+            if q.base % rules.block_tokens == phase:
+                needed -= 1
+            budget += 1
+        preempt(f, e, g.tail, 0, now_s)
+        preempted = True
+    take(f, e, needed)
+    return preempted, budget
+
+
+@inner
+def _adapter_in_the_way(f: Fleet, e: int, a: int) -> bool:
+    """Whether adapter `a` would be one too many for the batch."""
+    most = f.rules[0].max_loras
+    in_the_way: bool = most > 0 and a != NONE and f.adapters[e, a].users == 0 and f.engines[e].adapters >= most
+    return in_the_way
+
+
+@inner
+def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912, PLR0915
+    """Requests move from the queue to the running list while budget, sequences and blocks last; no look-past.
+
+    Except past requests whose adapter would be one too many for the batch: those keep their place in the queue.
+    """
+    rules = f.rules[0]
+    g = f.engines[e]
+    g.limit = UNLIMITED
+    passed = NONE
+    while g.waiting > 0 and g.limit == UNLIMITED:
+        if g.running >= rules.max_num_seqs:
+            g.limit = BY_SEQUENCES
+            break
+        if g.shut != 0:
+            g.limit = g.shut
+            break
+        if budget <= 0:
+            g.limit = BY_TOKENS
+            break
+        r = wait_head(g, f.requests)
+        q = f.requests[r]
+        if _adapter_in_the_way(f, e, q.adapter):
+            wait_pop(g, f.requests)
+            q.after = passed
+            passed = r
+            continue
+        known = q.isl + q.generated
+        hits = 0
+        idle = 0
+        loaded = 0
+        from_host = 0
+        if rules.caching:
+            # The last token is always computed: it is what the next one is sampled from.
+            most = (known - 1) // rules.block_tokens
+            hits, idle = find(f, e, r, most)
+            if len(f.tiers) > 0:
+                from_host, from_remote = find_beyond(f, e, r, hits, most)
+                loaded = from_host + from_remote
+        computed = (hits + loaded) * rules.block_tokens
+        chunk = min(known - computed, rules.long_prefill_threshold)
+        if chunk > budget:
+            if not rules.chunked:
+                g.limit = BY_TOKENS
+                break
+            chunk = budget
+        if blocks_for(known, rules.block_tokens) - hits + idle > free_blocks(g):
+            g.limit = BY_BLOCKS
+            g.shut = BY_BLOCKS
+            break
+        wait_pop(g, f.requests)
+        if rules.caching:
+            hold(f, e, r, hits)
+        take(f, e, blocks_for(computed + chunk, rules.block_tokens) - hits)
+        if math.isnan(q.admitted_s):
+            q.cached = computed
+        if loaded > 0:
+            load(f, e, r, hits, from_host, loaded - from_host)
+            publish(f, e, r, hits, hits + loaded)
+        q.computed = computed
+        join(f, e, r, chunk, now_s)
+        budget -= chunk
+    if passed != NONE and g.limit == UNLIMITED:
+        g.limit = BY_ADAPTERS
+        g.shut = BY_ADAPTERS
+    while passed != NONE:
+        r = passed
+        passed = f.requests[r].after
+        wait_push(g, f.requests, r)
