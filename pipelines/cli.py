@@ -154,6 +154,88 @@ def size(
 
 
 @app.command()
+def replay(
+    model: Annotated[
+        str | None, typer.Option(help="Hub id or path of a config.json; left out, the workspace's service says.")
+    ] = None,
+    gpu: Annotated[str | None, typer.Option(help="Accelerator, such as H100-SXM.")] = None,
+    tp: Annotated[int, typer.Option(help="Tensor-parallel ranks.", min=1)] = 1,
+    engine: Annotated[str | None, typer.Option(help="Engine as name@version; else vllm.")] = None,
+    quantization: Annotated[str, typer.Option(help="auto, bf16, fp8, int8, int4, ...")] = "auto",
+    kv_cache_dtype: Annotated[str | None, typer.Option(help="auto, bfloat16, fp8, ...")] = None,
+    max_model_len: Annotated[int | None, typer.Option(help="Longest context, tokens.", min=1)] = None,
+    max_num_seqs: Annotated[int | None, typer.Option(help="Sequences at once.", min=1)] = None,
+    max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens of a step.", min=1)] = None,
+    gpu_memory_utilization: Annotated[float | None, typer.Option(help="The engine's share of memory.")] = None,
+    no_prefix_caching: Annotated[bool, typer.Option("--no-prefix-caching", help="Every prompt is new.")] = False,
+    trace: Annotated[Path | None, typer.Option(help="Requests to replay.", dir_okay=False)] = None,
+    trace_format: Annotated[str, typer.Option("--format", help="Format of the trace.")] = "auto",
+    rate: Annotated[float | None, typer.Option(help="Requests a second; a trace is sped up to it.", min=1e-9)] = None,
+    isl: Annotated[int | None, typer.Option(help="Input length without a trace, tokens.", min=1)] = None,
+    osl: Annotated[int | None, typer.Option(help="Output length without a trace, tokens.", min=1)] = None,
+    requests: Annotated[int | None, typer.Option(help="How many; 1,000, or the whole trace.", min=1)] = None,
+    arrival: Annotated[
+        Literal["poisson", "constant", "gamma", "closed"] | None,
+        typer.Option(help="How they arrive; the trace as it is, else poisson."),
+    ] = None,
+    gap_variation: Annotated[float, typer.Option(help="Of gamma gaps: deviation over mean.", min=1e-6)] = 2.0,
+    clients: Annotated[int, typer.Option(help="Closed loop: clients that wait for their answers.", min=0)] = 0,
+    seed: Annotated[int, typer.Option(help="Of the arrivals.", min=0)] = 0,
+    replicas: Annotated[int, typer.Option(help="Equal replicas behind a router.", min=1, max=4096)] = 1,
+    router: Annotated[
+        Literal["least_load", "round_robin", "prefix"], typer.Option(help="How requests find a replica.")
+    ] = "least_load",
+    warmup_s: Annotated[float, typer.Option(help="Requests this early are not counted.", min=0.0)] = 0.0,
+    ttft_ms: Annotated[float | None, typer.Option(help="Target time to first token.", min=0.001)] = None,
+    tpot_ms: Annotated[float | None, typer.Option(help="Target time per output token.", min=0.001)] = None,
+    e2e_ms: Annotated[float | None, typer.Option(help="Target time of the whole answer.", min=0.001)] = None,
+    percentile: Annotated[float, typer.Option(help="Percentile the targets hold for.", min=0.1, max=100.0)] = 99.0,
+    attainment: Annotated[float, typer.Option(help="Share of requests inside all targets.", min=0.001, max=1.0)] = 0.99,
+    service: Annotated[str, typer.Option(help="Service of the workspace, where there are several.")] = "",
+    workspace: WorkspaceOption = HERE,
+    offline: Annotated[bool, typer.Option("--offline", help="Ask no hub.")] = False,
+    json: JsonOption = False,
+) -> None:
+    """Replay a trace or made-up arrivals on one configuration: percentiles, attainment, goodput, what bound."""
+    from pipelines.commands.replay import run
+
+    run(
+        {
+            "model": model,
+            "gpu": gpu,
+            "tp": tp,
+            "engine": engine,
+            "quantization": quantization,
+            "kv_cache_dtype": kv_cache_dtype,
+            "max_model_len": max_model_len,
+            "max_num_seqs": max_num_seqs,
+            "max_num_batched_tokens": max_num_batched_tokens,
+            "gpu_memory_utilization": gpu_memory_utilization,
+        },
+        {
+            "arrival": arrival,
+            "rate_rps": rate,
+            "isl_tokens": isl,
+            "osl_tokens": osl,
+            "requests": requests,
+            "clients": clients,
+            "gap_variation": gap_variation,
+            "seed": seed,
+        },
+        {"replicas": replicas, "router": router, "prefix_caching": not no_prefix_caching, "warmup_s": warmup_s},
+        {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms},
+        quantile=percentile,
+        attainment=attainment,
+        trace=trace,
+        trace_format=trace_format,
+        service=service,
+        workspace=workspace,
+        offline=offline,
+        json=json,
+    )
+
+
+@app.command()
 def accuracy(
     file: Annotated[Path, typer.Argument(help="CSV of engine start-ups: their configuration and what they printed.")],
     models: Annotated[Path | None, typer.Option(help="Folder of org--name.json configs.", file_okay=False)] = None,

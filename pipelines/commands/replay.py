@@ -1,0 +1,167 @@
+"""`capsheet replay`: one configuration against a trace or a rate: percentiles, attainment, goodput, what bound."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+from estimator.goodput import METRICS, ServiceLevel
+from pipelines.commands import show
+from pipelines.commands.size import model_folder
+from pipelines.planning.catalog import shipped
+from pipelines.planning.replaying import (
+    Answer,
+    Fleet,
+    Load,
+    answer,
+    configuration,
+    figures,
+    percentiles_ms,
+    workload_of,
+)
+from pipelines.planning.sizing import Ask, size
+from pipelines.sources import read_trace
+from pipelines.sources.models import read_model
+from pipelines.workspace import Place, ServiceSpec
+from warehouse.errors import CapsheetError
+
+
+def run(
+    ask: dict[str, Any],
+    load: dict[str, Any],
+    fleet: dict[str, Any],
+    targets_ms: dict[str, float | None],
+    *,
+    quantile: float,
+    attainment: float,
+    trace: Path | None,
+    trace_format: str,
+    service: str,
+    workspace: Path,
+    offline: bool,
+    json: bool,
+) -> None:
+    """Replay what the options name and print it; what they leave open, the workspace's service says."""
+    ask = dict(ask)
+    slo = _service_level(targets_ms, quantile, attainment)
+    options: dict[str, object] = {}
+    if ask["model"] is None or service:
+        place = Place(workspace)
+        spec = _service(place, service)
+        ask = _with_service(ask, spec)
+        folder = place.folder
+        if trace is None and load["isl_tokens"] is None:
+            trace, trace_format = place.path(spec.trace.source), spec.trace.format
+            options = {**spec.trace.options, **({"spread": spec.trace.spread} if spec.trace.spread != "none" else {})}
+        slo = slo or _promise(spec)
+    else:
+        folder = model_folder(ask["model"])
+    if ask["gpu"] is None:
+        raise CapsheetError("--gpu is missing: the accelerator, such as H100-SXM.")
+    asked = Load(**load, trace=None if trace is None else read_trace(trace, trace.name, trace_format, options).frame)
+    catalog = shipped()
+    workload = workload_of(asked)
+    if ask["max_model_len"] is None:
+        longest = int((workload.isl_tokens + workload.osl_tokens).max())
+        ask = ask | {"max_model_len": -(-(longest + 1) // 1024) * 1024}
+    ask["engine"] = ask["engine"] or "vllm"
+    sized = size(Ask(**ask), read_model(ask["model"], offline=offline, folder=folder), catalog)
+    serving = Fleet(**fleet)
+    made = configuration(sized, workload, catalog, serving)
+    found = answer(asked, workload, made, serving, slo)
+    said = {
+        "model": sized.read.model_id,
+        "gpu": sized.gpu.gpu_id,
+        "tp": sized.ask.tp,
+        "precision": sized.weights.precision,
+        "engine": f"{sized.engine}@{sized.version}",
+        "replicas": serving.replicas,
+        "kv_blocks": made.limits.kv_blocks,
+        "max_num_seqs": made.limits.max_num_seqs,
+        "max_num_batched_tokens": made.limits.max_num_batched_tokens,
+        "max_model_len": made.limits.max_model_len,
+        "arrival_rps": None if asked.clients else workload.rate_rps,
+        "clients": asked.clients or None,
+        **figures(found, slo),
+    }
+    show.as_json(said) if json else _tell(said, found)
+
+
+def _service(place: Place, name: str) -> ServiceSpec:
+    services = {spec.name: spec for spec in place.spec.services}
+    if not name and len(services) == 1:
+        return next(iter(services.values()))
+    if name not in services:
+        wanted = f"no service is called {name[:40]!r}" if name else "there are several services"
+        raise CapsheetError(f"{place.file}: {wanted}. Name one with --service: {', '.join(services)}.")
+    return services[name]
+
+
+def _with_service(ask: dict[str, Any], spec: ServiceSpec) -> dict[str, Any]:
+    """What the options leave open, from the service: its model, its first accelerator and engine."""
+    engine = spec.candidates.engines[0]
+    own = {
+        "model": spec.model,
+        "gpu": spec.candidates.accelerators[0],
+        "engine": f"{engine.name}@{engine.version}",
+        "max_model_len": spec.candidates.max_model_len,
+        "gpu_memory_utilization": engine.gpu_memory_utilization,
+        "max_num_seqs": engine.max_num_seqs,
+        "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "kv_cache_dtype": engine.kv_cache_dtype,
+    }
+    return {name: own.get(name) if value is None else value for name, value in ask.items()}
+
+
+def _promise(spec: ServiceSpec) -> ServiceLevel:
+    limits = {m: {q / 100: ms / 1000 for q, ms in spec.slo.targets(m).items()} for m in METRICS}
+    return ServiceLevel(limits["ttft"], limits["tpot"], limits["e2e"], spec.slo.attainment)
+
+
+def _service_level(targets_ms: dict[str, float | None], quantile: float, attainment: float) -> ServiceLevel | None:
+    limits = {m: {quantile / 100: ms / 1000} if ms is not None else {} for m, ms in targets_ms.items()}
+    if not any(limits.values()):
+        return None
+    try:
+        return ServiceLevel(limits["ttft"], limits["tpot"], limits["e2e"], attainment)
+    except ValueError as error:
+        raise CapsheetError(str(error)) from None
+
+
+def _tell(said: dict[str, Any], found: Answer) -> None:
+    import typer
+
+    rate = f"{said['clients']} clients" if said["clients"] else f"{said['arrival_rps']:.4g} requests/s"
+    title = (
+        f"{said['model']} ({said['precision']}) on {said['replicas']} x {said['gpu']} / TP{said['tp']}, "
+        f"{said['engine']}: {said['requests']:,} requests, {rate}"
+    )
+    quantiles = percentiles_ms(found)
+    columns = sorted({c for row in quantiles.values() for c in row}, key=lambda c: (c != "mean", c))
+    typer.echo(title)
+    show.as_table([{"ms": name} | {c: row.get(c) for c in columns} for name, row in quantiles.items()])
+    names = (
+        "served_rps",
+        "output_tokens_per_s",
+        "busy_share",
+        "running_mean",
+        "waiting_max",
+        "kv_usage_p99",
+        "preemptions",
+        "prefix_hit_share",
+        "queue_limit",
+    )
+    show.as_table([{name: said[name] for name in names}])
+    lost = {name: said[f"{name}_requests"] for name in ("capped", "rejected") if said[f"{name}_requests"]}
+    for name, n in lost.items():
+        typer.echo(f"{n:,} requests {name}: longer than max_model_len or the KV pool allows")
+    if "attainment" in said:
+        kept = "kept" if said["meets_slo"] else "broken"
+        typer.echo(
+            f"promise {kept}: {said['attainment']:.2%} attain (target {said['attainment_target']:.2%}); "
+            f"{said['slo_binding']} binds, margin {said['slo_margin_ratio']:+.1%}"
+        )
+    if "goodput_rps_per_replica" in said:
+        more = " (the workload is too short to find the limit)" if said["goodput_saturated"] else ""
+        why = f": {said['goodput_reason']}" if said["goodput_reason"] else f"; {said['goodput_binding']} binds there"
+        typer.echo(f"goodput of one replica: {said['goodput_rps_per_replica']:.4g} requests/s{more}{why}")

@@ -1,0 +1,287 @@
+"""One configuration replayed against a trace or made-up arrivals: what users of it would see.
+
+Belongs here: turning the options of `capsheet replay` into estimator calls, and their answer into figures. Does not:
+sizing (`sizing`), sources, wording and tables (`pipelines.commands`).
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from typing import Any, Literal
+
+import numpy as np
+import polars as pl
+
+from estimator.goodput import Goodput, ServiceLevel, goodput
+from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Workload, arrivals, replay
+from estimator.replay.result import Mask
+from estimator.replay.workload import Floats
+from estimator.step_time import Coefficients, coefficients_for, step_parameters
+from pipelines.planning.candidates import replay_blocks
+from pipelines.planning.catalog import Catalog
+from pipelines.planning.sizing import Sized
+from warehouse.errors import CapsheetError
+
+Arrival = Literal["poisson", "constant", "gamma", "closed"]
+QUANTILES = (50, 90, 95, 99)
+SERIES_BINS = 120
+MOST_REQUESTS = 20_000_000
+
+
+@dataclass(frozen=True, slots=True)
+class Load:
+    """What is sent. A trace keeps its own arrivals unless `arrival` is given; `rate_rps` then scales or makes them."""
+
+    trace: pl.DataFrame | None = None
+    arrival: Arrival | None = None
+    rate_rps: float | None = None
+    isl_tokens: int | None = None
+    osl_tokens: int | None = None
+    requests: int | None = None
+    clients: int = 0
+    gap_variation: float = 2.0
+    seed: int = 0
+
+
+@dataclass(frozen=True, slots=True)
+class Fleet:
+    """What serves it."""
+
+    replicas: int = 1
+    router: Router = "least_load"
+    prefix_caching: bool = True
+    warmup_s: float = 0.0
+
+
+@dataclass(frozen=True, slots=True)
+class Configuration:
+    """A configuration as the replay takes it, and where its coefficients come from."""
+
+    step: Floats
+    limits: EngineLimits
+    request_s: float
+    coefficients: Coefficients
+
+
+def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) -> Configuration:
+    """Step parameters and limits of a sized configuration. Raises CapsheetError for one that cannot be replayed."""
+    if sized.account is None or not sized.feasible:
+        raise CapsheetError(f"{sized.ask.model} on {sized.gpu.gpu_id} does not start: {'; '.join(sized.reasons)}.")
+    if sized.ask.pp > 1 or sized.ask.dp > 1:
+        raise CapsheetError("replay knows tensor-parallel replicas only: leave pipeline and data-parallel sizes at 1.")
+    if math.isnan(sized.gpu.memory_bandwidth_gbs) or math.isnan(sized.gpu.fp16_dense_tflops):
+        raise CapsheetError(f"no source gives {sized.gpu.gpu_id}'s memory bandwidth or 16-bit rate: nothing to replay.")
+    settings = sized.settings
+    try:
+        chosen = coefficients_for(
+            catalog.profile, sized.engine, sized.version, sized.gpu.gpu_id, sized.weights.precision
+        )
+        step = step_parameters(
+            sized.architecture,
+            sized.weights,
+            sized.gpu,
+            sized.ask.tp,
+            {**chosen, **sized.ask.coefficients},
+            kv_cache_bytes=settings.kv_element_bytes,
+        )
+        limits = EngineLimits(
+            kv_blocks=replay_blocks(
+                sized.account, settings, float(load.isl_tokens.mean()) + float(load.osl_tokens.mean())
+            ),
+            block_tokens=settings.block_tokens,
+            max_num_seqs=settings.max_num_seqs,
+            max_num_batched_tokens=settings.max_num_batched_tokens,
+            max_model_len=settings.max_model_len,
+            chunked_prefill=settings.chunked_prefill,
+            prefix_caching=settings.prefix_caching and fleet.prefix_caching,
+        )
+    except ValueError as error:
+        raise CapsheetError(f"{sized.ask.model}: {error}") from None
+    return Configuration(step, limits, chosen["request_seconds"], chosen)
+
+
+def workload_of(load: Load) -> Workload:
+    """The requests to replay. Raises CapsheetError for options that name none, or not how they arrive."""
+    if load.arrival == "closed" and load.clients < 1:
+        raise CapsheetError("--arrival closed needs --clients, the number of users who wait for their answers.")
+    if load.clients and load.arrival not in (None, "closed"):
+        raise CapsheetError(f"--clients goes with --arrival closed, not {load.arrival}.")
+    try:
+        base = _lengths(load)
+        return _arriving(base, load)
+    except ValueError as error:
+        raise CapsheetError(str(error)) from None
+
+
+def _lengths(load: Load) -> Workload:
+    if load.trace is not None:
+        for option in ("isl_tokens", "osl_tokens"):
+            if getattr(load, option) is not None:
+                raise CapsheetError(
+                    f"--{option.removesuffix('_tokens')} and --trace: the trace has lengths of its own."
+                )
+        traced = from_trace(load.trace)
+        if load.requests is None or load.requests >= len(traced):
+            return traced
+        return traced.window(0.0, float(np.nextafter(traced.arrival_s[load.requests - 1], np.inf)))
+    if load.isl_tokens is None or load.osl_tokens is None:
+        raise CapsheetError("give --trace FILE, or --isl and --osl with --rate (or --clients).")
+    n = 1000 if load.requests is None else load.requests
+    if not 1 <= n <= MOST_REQUESTS:
+        raise CapsheetError(f"--requests {n}: from 1 to {MOST_REQUESTS:,}.")
+    return Workload.of(np.zeros(n), np.full(n, load.isl_tokens), np.full(n, load.osl_tokens))
+
+
+def _arriving(base: Workload, load: Load) -> Workload:
+    n = len(base)
+    if load.clients:
+        return base
+    if load.trace is not None and load.arrival is None:
+        if load.rate_rps is None:
+            return base
+        if not math.isfinite(base.rate_rps):
+            raise CapsheetError("--rate: all requests of the trace arrive at one instant. Add --arrival.")
+        return base.scaled(load.rate_rps / base.rate_rps)
+    rate = load.rate_rps if load.rate_rps is not None or load.trace is None else base.rate_rps
+    if rate is None:
+        raise CapsheetError("--rate is missing: requests a second.")
+    if load.arrival == "constant":
+        return base.with_arrivals(arrivals.evenly_spaced(n, rate))
+    if load.arrival == "gamma":
+        return base.with_arrivals(arrivals.gamma(n, rate, load.gap_variation, load.seed))
+    return base.with_arrivals(arrivals.poisson(n, rate, load.seed))
+
+
+def from_trace(requests: pl.DataFrame) -> Workload:
+    """A workload from rows of `request`, from their first arrival on; prefixes count where every hash has one size."""
+    rows = requests.sort("arrival_at", maintain_order=True)
+    if not rows.height:
+        raise CapsheetError("the trace holds no usable request.")
+    stamps = rows["arrival_at"].dt.epoch("us").to_numpy()
+    isl = rows["isl_tokens"].to_numpy().astype(np.int64)
+    osl = rows["osl_tokens"].to_numpy().astype(np.int64)
+    blocks = rows["prefix_block_tokens"].drop_nulls().unique().to_list()
+    hashes = rows["prefix_hashes"]
+    if len(blocks) != 1 or hashes.null_count() == len(hashes):
+        return Workload.of((stamps - stamps[0]) / 1e6, isl, osl)
+    lengths = hashes.list.len().fill_null(0).to_numpy().astype(np.int64)
+    ids = hashes.drop_nulls().explode().drop_nulls().to_numpy().astype(np.int64)
+    offsets = np.concatenate(([0], np.cumsum(lengths)))
+    return Workload.of((stamps - stamps[0]) / 1e6, isl, osl, offsets, ids, int(blocks[0]))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Answer:
+    """A replay, which of its requests count, and, with a service level, the goodput of one replica."""
+
+    replay: Replay
+    counted: Mask
+    goodput: Goodput | None = field(default=None)
+
+
+def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, slo: ServiceLevel | None) -> Answer:
+    """Replay it, and search for the goodput of one replica where there is a promise and an open loop."""
+    try:
+        result = replay(
+            workload,
+            made.step,
+            made.limits,
+            replicas=fleet.replicas,
+            router=fleet.router,
+            request_seconds=made.request_s,
+            clients=load.clients,
+            series_bins=SERIES_BINS,
+        )
+        counted: Mask = result.arrival_s >= result.arrival_s.min() + fleet.warmup_s
+        if not counted.any():
+            raise CapsheetError(f"--warmup-s {fleet.warmup_s:g} leaves no request to count.")
+        if slo is None or load.clients or len(workload) < 2 or workload.span_s <= 0:
+            return Answer(result, counted)
+        reach = goodput(workload, made.step, made.limits, slo, request_seconds=made.request_s, warmup_s=fleet.warmup_s)
+    except ValueError as error:
+        raise CapsheetError(str(error)) from None
+    return Answer(result, counted, reach)
+
+
+def percentiles_ms(found: Answer) -> dict[str, dict[str, float]]:
+    """Mean and percentiles of TTFT, TPOT, E2E and queue time over counted requests that ended; ITL over every gap."""
+    result, counted = found.replay, found.counted
+    rows: dict[str, dict[str, float]] = {}
+    for name in ("ttft", "tpot", "e2e", "queue"):
+        seconds = getattr(result, f"{name}_s")[counted]
+        seconds = seconds[np.isfinite(seconds)]
+        if len(seconds):
+            at = np.quantile(seconds, [q / 100 for q in QUANTILES], method="inverted_cdf")
+            rows[name] = {"mean": float(seconds.mean()) * 1000} | {
+                f"p{q}": float(v) * 1000 for q, v in zip(QUANTILES, at, strict=True)
+            }
+        if name == "ttft" and result.gap_counts.any():
+            rows["itl"] = {f"p{q}": result.itl_s(q / 100) * 1000 for q in QUANTILES}
+    return rows
+
+
+def figures(found: Answer, slo: ServiceLevel | None) -> dict[str, Any]:
+    """Everything the replay says, as plain values with their unit in the name."""
+    result = found.replay
+    served = np.isfinite(result.e2e_s)
+    seconds = result.makespan_s
+    outcomes = np.bincount(result.outcome, minlength=len(OUTCOMES))
+    said: dict[str, Any] = {
+        "requests": len(result.e2e_s),
+        "requests_counted": int(found.counted.sum()),
+        **{f"{name}_requests": int(n) for name, n in zip(OUTCOMES, outcomes, strict=True)},
+        "makespan_s": seconds,
+        "served_rps": float(served.sum()) / seconds if seconds else 0.0,
+        "input_tokens_per_s": float(result.isl_tokens[served].sum()) / seconds if seconds else 0.0,
+        "output_tokens_per_s": float(result.osl_tokens[served].sum()) / seconds if seconds else 0.0,
+        "percentiles_ms": percentiles_ms(found),
+        "running_mean": result.running_mean,
+        "waiting_max": result.waiting_max,
+        "kv_usage_p99": result.kv_usage_p99,
+        "preemptions": int(result.preemptions.sum()),
+        "prefix_hit_share": float(result.cached_tokens[served].sum())
+        / max(1.0, float(result.isl_tokens[served].sum())),
+        "busy_share": result.busy_share,
+        "queue_limits_share": result.waits_share,
+        "queue_limit": _limit(result.waits_share),
+        "series": _series(result),
+        "label": "estimated",
+    }
+    if slo is not None:
+        binding, margin = slo.binding(result, found.counted)
+        said |= {
+            "attainment": slo.attained(result, found.counted),
+            "attainment_target": slo.attainment,
+            "meets_slo": slo.meets(result, found.counted),
+            "slo_binding": binding,
+            "slo_margin_ratio": margin,
+        }
+    if found.goodput is not None:
+        reach = found.goodput
+        said |= {
+            "goodput_rps_per_replica": reach.rate_rps,
+            "goodput_binding": reach.binding,
+            "goodput_saturated": reach.saturated,
+            "goodput_monotone": reach.monotone,
+            "goodput_reason": reach.reason,
+        }
+    return said
+
+
+def _limit(shares: Mapping[str, float]) -> str:
+    name, share = max(shares.items(), key=lambda item: item[1])
+    return name if share > 0 else "none"
+
+
+def _series(result: Replay) -> dict[str, Any]:
+    series = result.series
+    if series is None:
+        return {}
+    columns = ("start_s", "running", "waiting", "kv_usage", "preemptions", "busy_share")
+    return {
+        "bin_s": series.bin_s,
+        **{name: getattr(series, name).tolist() for name in columns},
+        "queue_limit": series.binding(),
+    }
