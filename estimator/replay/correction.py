@@ -5,7 +5,7 @@ Belongs here: the correction, its bounds, and its fit through the replay. Does n
 
 Three numbers: a factor on what decoding costs (weights and KV read, layers, sequences, the step itself), one on work
 per prompt token and the launch of a step with a prompt, and seconds a request spends outside the engine. Stages of low
-load tell no more apart: left free, the split between cost per step and cost per sequence follows noise, and extrapolates
+load tell no more apart: left free, the split between cost per step and per sequence follows noise and extrapolates
 badly. So each is drawn towards the coefficient it corrects by as much as deployments of one engine, accelerator and
 precision are taken to differ, and none leaves its bounds.
 """
@@ -50,7 +50,7 @@ SPREAD = (0.05, 0.25)
 """How far the factors of other deployments lie from 1 (standard deviation, assumed)."""
 REQUEST_SPREAD_S, MOST_REQUEST_S = 0.02, 0.5
 TTFT_SPREAD, TPOT_SPREAD = 0.04, 0.03
-"""Relative errors of what is measured that a fit need not follow: repeats of one configuration differ by 4 % in TTFT."""
+"""Relative errors of what is measured that a fit need not follow; repeats of a configuration differ by 4 % in TTFT."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)

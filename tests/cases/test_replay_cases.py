@@ -117,7 +117,7 @@ def test_stages_of_higher_load_follow_from_the_two_lowest(shared: Path) -> None:
     assert max(map(abs, off["ttft_p50"])) < 0.20
     assert max(map(abs, off["tpot"])) < 0.10
     assert len(off["saturation"]) == 3
-    # Wanted within 8 %: two series are, the third is 9 % high, since its steps at 128 sequences take 7 % longer than said.
+    # Wanted within 8 %: two series are, the third is 9 % high: its steps with 128 sequences take 7 % longer.
     assert np.median(np.abs(off["saturation"])) < 0.08
     assert max(map(abs, off["saturation"])) < 0.10
 
