@@ -78,7 +78,7 @@ def _least_loaded(f: Fleet, turn: int) -> int:
 def _best_match(f: Fleet, r: int, turn: int) -> int:
     """The open engine that has the longest prefix of request `r`, where that is worth more than balance.
 
-    As SGLang's cache-aware router: the least loaded one when the prefix is shorter than `_MATCH_SHARE` of the prompt,
+    The least loaded one when the prefix is shorter than `_MATCH_SHARE` of the prompt (thresholds: assumed, no source),
     or when loads lie more than `_IMBALANCE` requests and `_IMBALANCE_RATIO` times apart.
     """
     n = len(f.engines)
