@@ -1,0 +1,101 @@
+"""The parts that every kind of file shares: GPU, engine and its resolved limits, put together as one case.
+
+Belongs here: from names and numbers to a `ServingCase`. Does not: the columns of a file.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from estimator.engines import resolve_settings
+from estimator.hardware import Accelerator
+from estimator.serving import Layout, Protocol, ServingCase
+from pipelines.planning.catalog import Catalog, UnknownAccelerator
+from pipelines.planning.serving.cells import Unreadable
+from pipelines.planning.serving.models import Served
+from pipelines.sources.base import shown
+
+_ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm"}
+_VERSION = re.compile(r"\d+\.\d+(\.\d+)?((\.|-)?(rc|post|dev|a|b|pre)\d*)*")
+
+
+@dataclass(frozen=True, slots=True)
+class Built:
+    """A case and what was assumed to make it."""
+
+    case: ServingCase
+    served: Served
+    assumed: tuple[str, ...]
+
+
+def accelerator(catalog: Catalog, name: str) -> Accelerator:
+    """The accelerator a cell means: remarks in brackets and a memory size behind its name do not matter.
+
+    Raises Unreadable when the catalogue has none of the name.
+    """
+    bare = re.sub(r"\(.*?\)", "", name).strip()
+    try:
+        return catalog.accelerator(bare, "gpu")
+    except UnknownAccelerator:
+        try:
+            return catalog.accelerator(re.sub(r"[-_ ]\d+\s*gb$", "", bare, flags=re.IGNORECASE), "gpu")
+        except UnknownAccelerator:
+            raise Unreadable(f"gpu {shown(name, 40)} is not in the catalogue") from None
+
+
+def engine_of(name: str) -> str:
+    """The engine's name in the catalogue; raises Unreadable for another."""
+    known = _ENGINES.get(re.sub(r"[^a-z]", "", name.lower()))
+    if known is None:
+        raise Unreadable(f"engine {shown(name, 40)}: only vLLM, SGLang and TensorRT-LLM are predicted")
+    return known
+
+
+def version_of(text: str) -> str:
+    """The first release number in a cell, such as 0.15.1 or 1.0.0rc3; empty (the newest) when it holds none."""
+    found = _VERSION.search(text)
+    return found.group(0) if found else ""
+
+
+def build(
+    served: Served,
+    gpu: Accelerator,
+    engine: str,
+    version: str,
+    layout: Layout,
+    protocol: Protocol,
+    isl_tokens: float,
+    osl_tokens: float,
+    catalog: Catalog,
+    *,
+    settings: Mapping[str, object] | None = None,
+    prefill: Layout | None = None,
+    assumed: tuple[str, ...] = (),
+) -> Built:
+    """A case, with the engine's own limits where `settings` leaves them open; raises ValueError when none can be."""
+    notes = [*served.notes, *assumed]
+    if not version:
+        notes.append("engine version not stated: the newest")
+    known = resolve_settings(engine, version, gpu, served.architecture, catalog.profile, settings)
+    for name in ("max_num_batched_tokens", "max_num_seqs"):
+        if name not in (settings or {}):
+            notes.append(f"{name} {getattr(known, name)}: the engine's default")
+    case = ServingCase(
+        architecture=served.architecture,
+        weights=served.weights,
+        accelerator=gpu,
+        engine=engine,
+        engine_version=version,
+        precision=served.precision,
+        layout=layout,
+        protocol=protocol,
+        isl_tokens=isl_tokens,
+        osl_tokens=osl_tokens,
+        max_num_batched_tokens=known.max_num_batched_tokens,
+        max_num_seqs=known.max_num_seqs,
+        prefill=prefill,
+        kv_cache_bytes=known.kv_element_bytes,
+    )
+    return Built(case, served, tuple(notes))
