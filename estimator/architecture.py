@@ -23,6 +23,8 @@ class Attention:
     fixed state of a sequence (linear, Mamba), `state_fp32_elements` the part of it kept in float32.
     `index_bytes_per_token` is the cache of a sparse-attention indexer, replicated on every rank.
     `compress_ratio` is how many tokens share one cached entry (1: none; CSA and HCA compress).
+    `compressed_rope_dim` marks a layer of DeepSeek-V4's compressed attention, its window-only layers included: of an
+    entry, the dimensions with rotation, which stay in 16 bits; `compressed_index_dim` is the width of its indexer.
     """
 
     kind: AttentionKind
@@ -37,6 +39,10 @@ class Attention:
     state_fp32_elements: int = 0
     index_bytes_per_token: int = 0
     compress_ratio: int = 1
+    compressed_rope_dim: int = 0
+    compressed_index_dim: int = 0
+    output_groups: int = 0
+    """Groups an output projection is cut into, which TP has to divide; 0 without."""
     kv_parameters: int = 0
     """Of `parameters`: k and v projections, held by min(TP, kv_heads) ranks and copied beyond."""
     replicated_parameters: int = 0
@@ -87,6 +93,8 @@ class Quantization:
     kv_cache_dtype: str | None = None
     """Type the checkpoint asks its KV cache to have, None when it does not say."""
     detail: str = ""
+    block_elements: int = 0
+    """Elements of a weight that share a scale along the side TP cuts: a rank's slice must be a multiple; 0: any."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -159,6 +167,11 @@ class Architecture:
             for layer in self.layers
         )
         return self.parameters_total - self.vision_parameters - idle - self.active_leaves_out
+
+    @property
+    def compressed(self) -> bool:
+        """Whether it has DeepSeek-V4's compressed attention, whose cache engines lay out by rules of its own."""
+        return any(layer.attention.compressed_rope_dim for layer in self.layers)
 
     @property
     def attention_kind(self) -> str:

@@ -167,6 +167,8 @@ def resolve_settings(
     length = int(number("max_model_len", architecture.max_position_tokens, 1, 1e9, "the model's longest context"))
     if "max_model_len" not in asked:
         provenance["max_model_len"] = ("verified", "the model's config.json")
+    if architecture.compressed and "compressed_max_num_seqs" in known:
+        known["max_num_seqs"] = known["compressed_max_num_seqs"]
     seqs = int(number("max_num_seqs", 256, 1, 1e6))
     above = known.get("chunked_prefill_above_tokens")
     chunked = flag(

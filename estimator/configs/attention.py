@@ -18,6 +18,8 @@ HEAD_DIM = ("head_dim", "attention_head_dim", "kv_channels", "head_size", "d_kv"
 INDEX_SCALE_BYTES = 4
 """A sparse-attention indexer keeps one FP8 key a token and a float32 scale (DeepSeek-V3.2: 128 + 4 bytes)."""
 
+COMPRESS_RATIOS = (4, 128)
+"""Compression ratios of DeepSeek-V4 (CSA, HCA) whose caches the engines' sources describe."""
 WINDOWED = {"sliding_attention", "local", "local_attention", "swa", "sliding", "sliding_window"}
 CHUNKED = {"chunked_attention", "chunked"}
 FULL = {"full_attention", "global", "global_attention", "attention", "full", "deepseek_sparse_attention"}
@@ -129,12 +131,12 @@ def compressed(text: Fields, hidden: int, ratio: int) -> Attention:
     o_rank = text.integer("o_lora_rank", default=1024)
     down = hidden * q_rank + q_rank + hidden * dim + dim
     body = q_rank * heads * dim + heads * dim * o_rank + groups * o_rank * hidden
-    index = index_bytes = compressor = 0
+    index = entry_bytes = compressor = 0
     if ratio:
         overlap = 2 if ratio == 4 else 1
         compressor = 2 * hidden * dim * overlap + dim
     if ratio == 4:
-        index, index_bytes = indexer(text, hidden, q_rank)
+        index, entry_bytes = indexer(text, hidden, q_rank)
         compressor += 2 * hidden * text.integer("index_head_dim", default=0, minimum=0) * 2
     return Attention(
         kind="sliding" if ratio == 0 else "mla",
@@ -146,9 +148,42 @@ def compressed(text: Fields, hidden: int, ratio: int) -> Attention:
         kv_elements_per_token=dim,
         parameters=down + body + index + compressor,
         replicated_parameters=down + index + compressor,
-        index_bytes_per_token=index_bytes,
+        index_bytes_per_token=entry_bytes // max(ratio, 1),
         compress_ratio=max(ratio, 1),
+        compressed_rope_dim=text.integer("qk_rope_head_dim", default=64, maximum=dim),
+        compressed_index_dim=text.integer("index_head_dim", default=0, minimum=0) if entry_bytes else 0,
+        output_groups=groups,
     )
+
+
+def block_sparse(text: Fields, hidden: int, layers: list[Attention]) -> list[Attention]:
+    """MiniMax-M3's layers: those that `sparse_attention_freq` flags keep an index key a token beside keys and values.
+
+    The key is one head of `sparse_index_dim` in 16 bits whatever the cache's type, whole on every rank (vLLM
+    MiniMaxM3IndexerCache; SGLang allocates it head_num 1 in the model's type). The values of the index are off in every
+    published layer (`sparse_disable_index_value`).
+    """
+    sparse = text.mapping("sparse_attention_config")
+    if sparse is None or not sparse.boolean("use_sparse_attention", default=True):
+        return layers
+    flags = sparse.integers("sparse_attention_freq") or [1] * len(layers)
+    if len(flags) < len(layers):
+        raise sparse.fail(
+            "sparse_attention_freq", f"has {len(flags)} entries for {len(layers)} layers", "take it whole"
+        )
+    heads, dim = sparse.integer("sparse_num_index_heads"), sparse.integer("sparse_index_dim")
+    key = hidden * dim + 2 * dim
+    return [
+        replace(
+            layer,
+            parameters=layer.parameters + hidden * heads * dim + key,
+            replicated_parameters=layer.replicated_parameters + key,
+            index_bytes_per_token=2 * dim,
+        )
+        if flag
+        else layer
+        for layer, flag in zip(layers, flags, strict=False)
+    ]
 
 
 def window_of(text: Fields, family: str) -> int | None:

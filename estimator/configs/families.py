@@ -15,7 +15,7 @@ KNOWN = frozenset(
     """baichuan bailing_moe bailing_moe_v2 bloom chatglm cohere cohere2 command-r deepseek deepseek_v2
     deepseek_v3 deepseek_v32 deepseek_v4 deepseek_ref dots1 ernie4_5 ernie4_5_moe exaone exaone4 falcon gemma
     gemma2 gemma3 gemma3_text gemma4 gemma4_text glm glm4 glm4_moe glm4_moe_lite glm_moe_dsa gpt2 gpt_bigcode gpt_neox
-    gpt_oss gptj granite granitemoe granitemoehybrid internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
+    gpt_oss gptj grok granite granitemoe granitemoehybrid internlm internlm2 internlm3 jamba kimi_k2 kimi_k25 kimi_k3
     kimi_linear kimi_vl llama llama4 llama4_text llava llava_next mamba mamba2 mimo mimo_v2_flash minicpm
     minicpm3 minimax_m2 minimax_m3 ministral ministral3 mistral mistral3 mixtral moonshot mpt nemotron nemotron-nas
     nemotron_h olmo olmo2 olmo3 olmoe opt phi phi3 phimoe qwen qwen2 qwen2_5_vl qwen2_5_vl_text qwen2_moe
@@ -24,6 +24,9 @@ KNOWN = frozenset(
     yi""".split()  # noqa: SIM905
 )
 """Model types whose shape the sibling modules describe whole. Any other is read as a plain decoder and says so."""
+
+ARCHITECTURES: Mapping[str, str] = {"Grok1ForCausalLM": "grok"}
+"""Model types of configs that leave `model_type` out, by the class they name (Grok-2)."""
 
 TIED = frozenset(
     """gemma gemma2 gemma3 gemma3_text gemma4 gemma4_text opt gpt2 bloom cohere cohere2 starcoder2 gpt_bigcode mpt mamba

@@ -9,6 +9,7 @@ import re
 from collections.abc import Sequence
 
 from estimator.architecture import Layer
+from estimator.configs.attention import COMPRESS_RATIOS
 from estimator.configs.fields import Fields
 
 DRAFTS = ("num_nextn_predict_layers", "mtp_num_hidden_layers", "num_mtp_modules", "num_mtp_layers")
@@ -108,9 +109,14 @@ def unaccounted(text: Fields, family: str, outer_type: str, *, known: bool, laye
             for name in text.values
             if isinstance(name, str) and STRUCTURAL.search(name) and name not in read and text.values[name]
         ][:12]
-    if family == "deepseek_v4" or text.has("compress_ratios"):
-        out.append("compressed attention: the cache's page layout is approximated")
-    if text.has("sparse_attention_config"):
+    unknown = sorted(
+        {a.compress_ratio for layer in layers if (a := layer.attention).compressed_rope_dim} - {1, *COMPRESS_RATIOS}
+    )
+    if unknown:
+        out.append(f"compress_ratios {unknown}: how engines page such a cache is not known")
+    if family == "deepseek_v4" and not text.has("compress_ratios"):
+        out.append("compress_ratios is missing: which layers compress is not known")
+    if text.has("sparse_attention_config") and not any(layer.attention.index_bytes_per_token for layer in layers):
         out.append("sparse_attention_config: the index beside the cache is not sized")
     if not any(layer.attention.parameters for layer in layers):
         out.append("no attention layer found")

@@ -6,11 +6,20 @@ Belongs here: the order of reading and the choice of layers. Does not: a layer's
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 from estimator.architecture import Architecture, Attention, FeedForward, Layer
 from estimator.configs import attention as attend
 from estimator.configs import feedforward, recurrent
-from estimator.configs.families import ACTIVE_LEAVES_OUT, CLASS_DEFAULTS, KNOWN, NESTED, TIED, base_type
+from estimator.configs.families import (
+    ACTIVE_LEAVES_OUT,
+    ARCHITECTURES,
+    CLASS_DEFAULTS,
+    KNOWN,
+    NESTED,
+    TIED,
+    base_type,
+)
 from estimator.configs.fields import MAX_LAYERS, Fields, UnsupportedConfig
 from estimator.configs.leftovers import draft_parameters, extra_parameters, rope_cache_elements, unaccounted
 from estimator.configs.quantization import quantization
@@ -47,7 +56,7 @@ def parse_config(config: Mapping[str, object], model_id: str = "") -> Architectu
 
 def _parse(config: Fields, where: str) -> Architecture:
     text, outer_type = _language_part(config, where)
-    declared_type = text.text("model_type", default=config.text("model_type"))
+    declared_type = text.text("model_type", default=outer_type)
     family = base_type(declared_type)
     text, notes = _with_defaults(text, family)
     if config.values.get("is_encoder_decoder") is True:
@@ -57,6 +66,9 @@ def _parse(config: Fields, where: str) -> Architecture:
     vision, vision_problem = vision_parameters(config, hidden)
     vision_layers, vision_width = vision_shape(config)
     scheme = quantization(config, text, len(layers))
+    if any(layer.attention.compressed_rope_dim for layer in layers) and scheme.kv_cache_dtype is None:
+        scheme = replace(scheme, kv_cache_dtype="fp8")
+        notes.append("engines keep the cache of compressed attention in FP8, its rotated dimensions in 16 bits")
     tied = text.boolean("tie_word_embeddings", default=config.boolean("tie_word_embeddings", default=family in TIED))
     positions = text.integer(*POSITIONS, default=config.integer(*POSITIONS, default=2048))
     multimodal = any(config.has(name) for name in ("vision_config", "visual", "audio_config", "vision_tower_config"))
@@ -105,7 +117,13 @@ def _language_part(config: Fields, where: str) -> tuple[Fields, str]:
         inner = text.mapping(nested)
         assert inner is not None
         text = Fields(inner.values, where)
-    return text, config.text("model_type")
+    named = config.values.get("architectures")
+    by_class = (
+        next((ARCHITECTURES[n] for n in named if isinstance(n, str) and n in ARCHITECTURES), "")
+        if isinstance(named, list)
+        else ""
+    )
+    return text, config.text("model_type", default=by_class)
 
 
 def _with_defaults(text: Fields, family: str) -> tuple[Fields, list[str]]:
@@ -183,7 +201,7 @@ def _attentions(text: Fields, family: str, hidden: int, count: int) -> list[Atte
     kinds_by_layer = _kinds(text, family, count)
     made = {kind: _attention(text, family, hidden, kind, heads) for kind in set(kinds_by_layer)}
     layers = [made[kind] for kind in kinds_by_layer]
-    return _shared_caches(text, layers)
+    return attend.block_sparse(text, hidden, _shared_caches(text, layers))
 
 
 def _kinds(text: Fields, family: str, count: int) -> list[str]:

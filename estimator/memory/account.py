@@ -118,6 +118,9 @@ def memory_account(
     if min(tp, pp, dp, ep) < 1:
         raise ValueError(f"tp {tp}, pp {pp}, dp {dp}, ep {ep}: each is at least 1")
     known = profile_values(settings.engine, settings.version, accelerator, profile)
+    if architecture.compressed and not {"compressed_packing", "compressed_window_share"} & set(known):
+        gap = f"how {settings.engine} {settings.version} lays out the cache of compressed attention is not known"
+        architecture = replace(architecture, unaccounted=(*architecture.unaccounted, gap))
     case = _Case(architecture, weights, accelerator, settings, tp, pp, dp, ep, known, safety_gib)
     held, share, share_label = _binding(case)
     if architecture.unaccounted:

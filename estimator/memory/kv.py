@@ -18,6 +18,7 @@ from dataclasses import dataclass
 
 from estimator.architecture import Attention, Layer
 from estimator.engines import EngineSettings, Known
+from estimator.memory import compressed
 from estimator.memory.overheads import value
 
 NEARLY_AS_MANY = 1.25
@@ -55,7 +56,7 @@ class Layout:
 
     @property
     def bytes_per_token(self) -> float:
-        """Bytes of one token while every layer keeps it, pages' padding included; 0 without attention."""
+        """Bytes of one printed token while every layer keeps it, pages' padding included; 0 without attention."""
         if not any(g.block_tokens for g in self.groups):
             return 0.0
         return self.block_bytes * len(self.groups) / self.printed_block_tokens
@@ -89,18 +90,21 @@ class Layout:
 def token_bytes(attention: Attention, settings: EngineSettings, tp: int) -> float:
     """Bytes one token takes in one layer's cache on one rank.
 
-    GQA heads are sliced over TP, never below one; MLA's latent (no factor 2) and indexers are whole on every rank.
+    GQA heads are sliced over TP, never below one; MLA's latent (no factor 2) and indexers are whole on every rank. A
+    compressed layer's window and compressor states are not in it: they do not grow with the context.
     """
     if not attention.kv_elements_per_token:
         return 0.0
     element = settings.kv_element_bytes
+    if attention.compressed_rope_dim:
+        return compressed.entry_bytes(attention, element) / attention.compress_ratio + attention.index_bytes_per_token
     if attention.kind == "mla" or attention.kv_heads == 0:
         own = attention.kv_elements_per_token * element
         if attention.index_bytes_per_token and element == 1:
             own = MLA_FP8_BYTES.get(attention.kv_elements_per_token, own)
-        return (own + attention.index_bytes_per_token) / attention.compress_ratio
+        return own + attention.index_bytes_per_token
     held = max(1, math.ceil(attention.kv_heads / tp))
-    return attention.kv_elements_per_token / attention.kv_heads * held * element
+    return attention.kv_elements_per_token / attention.kv_heads * held * element + attention.index_bytes_per_token
 
 
 def state_bytes(attention: Attention, element_bytes: float, tp: int) -> float:
@@ -134,6 +138,8 @@ def layout(
 
     if not caching:
         return made((Group("state", 0, 0),), sum(states))
+    if caching[0].compressed_rope_dim:
+        return made(*_compressed(caching, settings, known))
     grouped = value(known, "kv_groups") > 0
     if not recurrent and (not grouped or len(set(kinds)) == 1):
         kind, window = kinds[0] if grouped else ("full", 0)
@@ -159,3 +165,16 @@ def layout(
     if recurrent:
         groups += [Group("state", 0, 0)] * math.ceil(len(recurrent) / group_size)
     return made(tuple(groups), page * group_size)
+
+
+def _compressed(
+    caching: Sequence[Attention], settings: EngineSettings, known: Mapping[str, Known]
+) -> tuple[tuple[Group, ...], float]:
+    """Groups and block bytes of DeepSeek-V4's caches: vLLM's pages, or one pool a token draws on (SGLang)."""
+    if "compressed_packing" not in known:
+        block = max(settings.block_tokens, compressed.ENTRIES_BLOCK_TOKENS)
+        return (Group("full", 0, block),), block * compressed.pooled_bytes_per_token(caching, settings, known)
+    paged = compressed.caches(caching, settings, drafts=min(settings.speculative_tokens, 1))
+    groups, block_bytes = compressed.grouped(paged, int(known["compressed_packing"].value))
+    kinds = (Group("sliding" if g.window_tokens else "full", g.window_tokens, g.block_tokens) for g in groups)
+    return tuple(kinds), block_bytes

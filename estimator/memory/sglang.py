@@ -12,7 +12,7 @@ from collections.abc import Mapping, Sequence
 from estimator.architecture import Architecture, Layer
 from estimator.engines import EngineSettings, Known
 from estimator.hardware import Accelerator
-from estimator.memory import kv
+from estimator.memory import compressed, kv
 from estimator.memory.overheads import value
 
 VIT_L = 24 * 1024**2
@@ -62,10 +62,13 @@ def token_pool(
     layout: kv.Layout,
     known: Mapping[str, Known],
 ) -> float:
-    """Bytes of the pool that hold tokens: less the share of recurrent states, and windows at their own ratio."""
+    """Bytes of the pool that hold tokens: less the share of recurrent states, windows at their own ratio, and less the
+    states compressed attention keeps by request."""
     if layout.state_bytes_per_sequence and any(group.block_tokens for group in layout.groups):
         pool /= 1 + value(known, "state_pool_ratio", 0.9)
     attentions = [layer.attention for layer in layers if layer.attention.kv_elements_per_token]
+    if attentions and attentions[0].compressed_rope_dim:
+        return pool - compressed.pooled_state_bytes(attentions, settings, known)
     sliding = [a for a in attentions if a.kind == "sliding"]
     if sliding and len(sliding) < len(attentions):
         ratio = value(known, "window_pool_ratio", 1.0)

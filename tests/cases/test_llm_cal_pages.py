@@ -32,7 +32,8 @@ WHY = {
     "moe_total": "a prompt charged with all experts; a token uses the routed few",
     "tp": "offers a TP that the engine refuses: key/value heads and ranks do not divide one another",
     "label": "the label's decimal GB taken for what an engine sees",
-    "unsure": "compressed attention: capsheet does not size its cache and says so; the page is sure",
+    "compressed": "compressed attention caches one vector for key and value, not two; published total: 284 B",
+    "fp4": "its config names FP8 alone, and capsheet sizes what a config names; the files hold FP4 experts",
 }
 
 
@@ -79,9 +80,13 @@ def compare(page: dict[str, Any]) -> list[Line]:
     lines = [
         Line(name, "parameters", theirs["total_params"], architecture.parameters_total, "dense_first" if mla else "")
     ]
-    if architecture.unaccounted:
-        per_token = theirs["kv_bytes"]["4096"] / 4096
-        return [Line(name, "KV bytes of a token", per_token, "not sized", "unsure")]
+    if architecture.compressed:
+        per_token, weight_bytes = theirs["kv_bytes"]["4096"] / 4096, weights(architecture).total_bytes
+        return [
+            Line(name, "parameters", theirs["total_params"], architecture.parameters_total, "compressed"),
+            Line(name, "weight bytes", inputs["weight_bytes"], weight_bytes, "fp4"),
+            Line(name, "KV bytes of a token", per_token, kv_bytes(architecture, 1), "compressed"),
+        ]
     held = weights(architecture)
     draft = architecture.draft_parameters * held.scheme.expert_bits / 8
     lines.append(Line(name, "weight bytes", inputs["weight_bytes"], held.total_bytes + draft))
@@ -197,10 +202,14 @@ def test_pages_offer_tensor_parallel_sizes_that_engines_refuse(pages: list[dict[
     assert {("microsoft/Phi-4", "TP 4"), ("microsoft/Phi-4", "TP 8")} <= refused
 
 
-def test_a_model_llm_cal_is_sure_of_and_capsheet_is_not_gets_no_cache_figure(pages: list[dict[str, Any]]) -> None:
-    unsure = [line for page in pages for line in compare(page) if line.why == "unsure"]
-    assert {line.page for line in unsure} == {
-        "deepseek-ai-deepseek-v4-flash-b200",
-        "deepseek-ai-deepseek-v4-flash-h100",
-    }
-    assert all(line.ours == "not sized" for line in unsure)
+def test_a_vector_that_is_key_and_value_at_once_is_charged_twice(pages: list[dict[str, Any]]) -> None:
+    lines = [line for page in pages for line in compare(page) if line.why == "compressed"]
+    assert {line.page for line in lines} == {"deepseek-ai-deepseek-v4-flash-b200", "deepseek-ai-deepseek-v4-flash-h100"}
+    for line in lines:
+        if line.figure == "parameters":
+            assert line.ours == pytest.approx(284e9, rel=0.01)
+            assert ratio(line) > 1.02
+        else:
+            # 21 layers of 512 / 4 elements, 20 of 512 / 128 and 2 that only keep their window, 16 bits each.
+            assert line.ours == 2 * (21 * 512 / 4 + 20 * 512 / 128 + 2 * 512)
+            assert ratio(line) > 2

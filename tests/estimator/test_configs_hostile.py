@@ -28,6 +28,9 @@ SAMPLES: list[dict[str, Any]] = [
         "openai--gpt-oss-20b",
         "RedHatAI--Mistral-Small-3.1-24B-Instruct-2503-quantized.w8a8",
         "ai21labs--AI21-Jamba-1.5-Mini",
+        "deepseek-ai--DeepSeek-V4-Flash",
+        "MiniMaxAI--MiniMax-M3",
+        "ibm-granite--granite-4.0-h-small",
     )
 ]
 JSON: st.SearchStrategy[Any] = st.recursive(
@@ -58,13 +61,14 @@ def outcome(config: Any) -> None:
         for layer in model.layers
     )
     gpu = accelerators()["H100-SXM"]
-    settings_ = resolve_settings("vllm", "0.24.0", gpu, model, profile())
-    account = memory_account(model, weights(model), gpu, settings_, profile=profile())
-    if model.unaccounted:
-        assert not account.feasible
-        assert account.kv_budget_tokens == 0
-    assert account.feasible or account.reasons
-    assert account.kv_budget_tokens >= 0
+    for engine, version in (("vllm", "0.24.0"), ("sglang", "0.5.16")):
+        settings_ = resolve_settings(engine, version, gpu, model, profile())
+        account = memory_account(model, weights(model), gpu, settings_, profile=profile())
+        if model.unaccounted:
+            assert not account.feasible
+            assert account.kv_budget_tokens == 0
+        assert account.feasible or account.reasons
+        assert account.kv_budget_tokens >= 0
 
 
 def places(config: dict[str, Any], above: tuple[str, ...] = ()) -> list[tuple[str, ...]]:
