@@ -15,7 +15,7 @@ help:
 	@echo "make ui     open the asset graph of the workspace in the browser"
 	@echo "make lint   ruff and mypy, strict"
 	@echo "make bench  time the replay and the step model; prints a table"
-	@echo "make accuracy   predict the start-up logs in $(CASES)/cases and print the errors"
+	@echo "make accuracy   predict every measured file in $(CASES)/cases and print the errors"
 	@echo "make lock   resolve pyproject.toml into requirements.lock again"
 
 # uv installs the locked set in seconds; pip is only used to fetch uv.
@@ -52,8 +52,9 @@ bench: $(READY)
 	$(BIN)/python -m tests.benchmarks
 
 accuracy: $(READY)
-	@test -f $(CASES)/cases/engine_memory_logs.csv || { echo "no measured cases in $(CASES): name their folder with make accuracy CASES=..., or run capsheet accuracy on your own logs" >&2; exit 1; }
-	$(BIN)/capsheet accuracy $(CASES)/cases/engine_memory_logs.csv --models $(CASES)/data/hf_configs
+	@test -f $(CASES)/cases/engine_memory_logs.csv || { echo "no measured cases in $(CASES): name their folder with make accuracy CASES=..., or run capsheet accuracy on your own measurements" >&2; exit 1; }
+	for file in $(CASES)/cases/engine_memory_logs.csv $(CASES)/cases/serving_measured_*.csv; do $(BIN)/capsheet accuracy $$file --models $(CASES)/data/hf_configs || exit 1; done
+	for file in $(CASES)/cases/serving_measured_closed_loop.csv $(CASES)/cases/serving_measured_open_loop.csv; do $(BIN)/capsheet accuracy $$file --models $(CASES)/data/hf_configs --correct 0.3 || exit 1; done
 
 # The first migration and the data dictionary follow the column registry; tests fail until they do.
 schema: $(READY)

@@ -237,15 +237,18 @@ def replay(
 
 @app.command()
 def accuracy(
-    file: Annotated[Path, typer.Argument(help="CSV of engine start-ups: their configuration and what they printed.")],
+    file: Annotated[Path, typer.Argument(help="CSV of start-ups or benchmarks: configuration and what was measured.")],
     models: Annotated[Path | None, typer.Option(help="Folder of org--name.json configs.", file_okay=False)] = None,
     out: Annotated[Path | None, typer.Option(help="Write one record a row to this CSV.", dir_okay=False)] = None,
+    correct: Annotated[
+        float | None, typer.Option(help="Correct on this share of each combination's points, score the rest.")
+    ] = None,
     json: JsonOption = False,
 ) -> None:
     """Predict measured rows from their configuration alone, and print the errors."""
     from pipelines.commands.accuracy import run
 
-    run(file, models=models, out=out, json=json)
+    run(file, models=models, out=out, json=json, correct=correct)
 
 
 @app.command()

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import csv
-import io
 from collections.abc import Mapping, Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -13,28 +12,49 @@ from pipelines.commands import show
 from pipelines.planning import accuracy
 from pipelines.planning.catalog import shipped
 from pipelines.planning.log_cells import problem
-from pipelines.sources.base import SourceError, shown
-from pipelines.sources.files import open_source, read_all
+from pipelines.planning.measurements import START_UPS, Measurements, read_measurements
+from pipelines.planning.serving import read_cases
+from pipelines.planning.serving.correction import correct as corrected_on
+from pipelines.planning.serving.errors import per_row, report
+from pipelines.planning.serving.predictions import points, predict_rows
 from pipelines.sources.model_names import ModelFolders
 from warehouse.errors import CapsheetError
 
 _FORMULA = ("=", "+", "-", "@", "\t", "\r")
 
 
-def run(file: Path, *, models: Path | None, out: Path | None, json: bool) -> None:
-    """Predict every row, print the errors, and write one record a row where asked."""
-    rows = read_rows(file)
+def run(file: Path, *, models: Path | None, out: Path | None, json: bool, correct: float | None = None) -> None:
+    """Predict every row, print the errors, and write one record a row where asked.
+
+    `correct` is the share of each combination's own points that corrects its other points.
+    """
+    found = read_measurements(file)
     if out is not None and out.exists() and out.samefile(file):
         raise CapsheetError(f"--out {out} is the file of measurements itself. Name another file.")
-    predicted = predict(rows, models)
-    answer = accuracy.report(predicted)
+    if correct is not None and not 0 < correct < 1:
+        raise CapsheetError(f"--correct {correct:g} is no share. Give one above 0 and below 1, such as 0.3.")
+    if found.kind == START_UPS:
+        if correct is not None:
+            raise CapsheetError(f"--correct is for serving measurements, and {file} holds start-up logs. Leave it out.")
+        predicted = predict(found.rows, models)
+        answer, records = accuracy.report(predicted), accuracy.per_row(predicted)
+    else:
+        answer, records = _serving(found, models, correct)
     if out is not None:
-        _write(out, accuracy.per_row(predicted))
-    show.as_json(answer) if json else _tell(answer)
+        _write(out, records)
+    if json:
+        show.as_json(answer)
+    else:
+        _tell(answer) if found.kind == START_UPS else _tell_serving(answer)
+
+
+def read_rows(file: Path) -> list[dict[str, str]]:
+    """The rows of a file of measurements, cells as text; raises SourceError when it is none."""
+    return read_measurements(file).rows
 
 
 def predict(rows: Sequence[Mapping[str, str]], models: Path | None) -> list[accuracy.Row]:
-    """Every row predicted; one whose configuration cannot be read is skipped, not taken for an engine's defaults.
+    """Every start-up predicted; one whose configuration cannot be read is skipped, not taken for an engine's defaults.
 
     A model nobody has a config of (no `attention`) stays skipped for that.
     """
@@ -46,34 +66,16 @@ def predict(rows: Sequence[Mapping[str, str]], models: Path | None) -> list[accu
     ]
 
 
-def read_rows(file: Path) -> list[dict[str, str]]:
-    """The rows of a CSV file of measurements, cells as text.
-
-    Raises SourceError when it cannot be read, or holds no kind of measurement that is predicted.
-    """
-    opened = open_source(file, str(file))
-    try:
-        reader = csv.DictReader(io.StringIO(read_all(opened).decode("utf-8-sig"), newline=""), strict=True)
-        header = [name or "" for name in reader.fieldnames or []]
-        rows = [
-            {k: (v or "").strip() for k, v in row.items() if isinstance(k, str) and not isinstance(v, list)}
-            for row in reader
-        ]
-    except (UnicodeDecodeError, csv.Error) as error:
-        raise SourceError(f"{file} is not CSV in UTF-8 ({error}). Save it as such.") from None
-    if any(name.startswith(("ttft", "tpot", "itl_")) for name in header):
-        raise SourceError(
-            f"{file} holds serving measurements (TTFT, TPOT): this kind is not predicted yet, only start-up logs are."
-        )
-    if not accuracy.is_start_up_log(header):
-        raise SourceError(
-            f"{file}: its columns ({shown(', '.join(header), 120)}) are not those of start-up logs "
-            f"({', '.join(accuracy.LOG_COLUMNS)} and a measured one of {', '.join(accuracy.METRICS)}); other kinds of "
-            "measurement are not predicted yet. Rename the columns."
-        )
-    if not rows:
-        raise SourceError(f"{file} has a header and no rows. Name the file that holds the rows.")
-    return [{**dict.fromkeys(accuracy.LOG_COLUMNS, ""), **row} for row in rows]
+def _serving(
+    found: Measurements, models: Path | None, share: float | None
+) -> tuple[dict[str, Any], list[dict[str, Any]]]:
+    """The answer and the records of a file of serving measurements."""
+    assert found.kind != START_UPS
+    catalog = shipped()
+    rows = read_cases(found.rows, ModelFolders(models), catalog, found.kind)
+    predicted = predict_rows(rows, catalog.profile)
+    corrected = corrected_on(points(predicted)[0], share) if share is not None else None
+    return report(found.kind, predicted, corrected, share or 0.0), per_row(predicted, corrected)
 
 
 def _write(out: Path, records: Sequence[Mapping[str, Any]]) -> None:
@@ -101,6 +103,28 @@ def _tell(answer: Mapping[str, Any]) -> None:
     failed = answer["failed_start_ups"]
     if failed["rows"]:
         show.as_table([{"failed start-ups": failed["rows"], "predicted not to fit": failed["predicted_infeasible"]}])
+    _tell_skipped(answer)
+
+
+def _tell_serving(answer: Mapping[str, Any]) -> None:
+    title = f"{answer['kind']}: {answer['predicted']} of {answer['rows']} rows predicted, {answer['points']} distinct"
+    groups = {"all points": answer["metrics"]}
+    if said := answer.get("correction"):
+        title += (
+            f"; corrected on {said['points_used']} points of {said['combinations']} combinations, "
+            f"scored on the other {said['points_scored']}"
+        )
+        groups = {"corrected": answer["metrics"], "before": answer["before_correction"]}
+    show.as_table(_lines(groups), title)
+    for name, by in answer["by"].items():
+        show.as_table(_lines(by), f"by {name.replace('_', ' ')}")
+    if answer["left_out_of_errors"]:
+        reasons = answer["left_out_of_errors"].items()
+        show.as_table([{"rows": n, "predicted and not counted, because": reason} for reason, n in reasons])
+    _tell_skipped(answer)
+
+
+def _tell_skipped(answer: Mapping[str, Any]) -> None:
     if answer["skipped"]:
         show.as_table([{"rows": n, "not predicted, because": reason} for reason, n in answer["skipped"].items()])
 
@@ -115,7 +139,16 @@ def _lines(groups: Mapping[str, Any], only: Sequence[str] | None = None) -> list
             "P90 error %": round(said["p90_ape"] * 100, 2),
             "bias %": round(said["bias"] * 100, 2),
         }
+        | _coverage(said)
         for name, metrics in groups.items()
         for metric, said in metrics.items()
-        if only is None or metric in only
+        if said["n"] and (only is None or metric in only)
     ]
+
+
+def _coverage(said: Mapping[str, Any]) -> dict[str, Any]:
+    """The share of points between P10 and P90, where predictions carry an interval."""
+    if "coverage_p10_p90" not in said:
+        return {}
+    share = said["coverage_p10_p90"]
+    return {"inside P10-P90 %": None if share is None else round(share * 100, 1)}

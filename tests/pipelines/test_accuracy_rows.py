@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from pipelines.commands.accuracy import predict, read_rows, run
 from pipelines.planning import accuracy
 from pipelines.planning.log_cells import problem
+from pipelines.planning.measurements import read_measurements
 from tests.pipelines.test_accuracy import ROW, file_of
 from warehouse.errors import CapsheetError
 
@@ -85,10 +86,19 @@ def test_ranks_are_used_as_stated() -> None:
     assert sliced.account.kv_bytes_per_token_per_gpu * 2 == plain.account.kv_bytes_per_token_per_gpu
 
 
-def test_serving_measurements_are_said_to_be_another_kind(shared: Path) -> None:
-    for file in sorted((shared / "cases").glob("serving_measured_*.csv")):
-        with pytest.raises(CapsheetError, match="serving measurements"):
-            read_rows(file)
+def test_the_kind_of_each_given_file_is_told_from_its_columns(shared: Path) -> None:
+    kinds = {file.stem: read_measurements(file).kind for file in (shared / "cases").glob("*.csv")}
+    assert kinds == {
+        "engine_memory_logs": "start-up logs",
+        "serving_measured_closed_loop": "closed loop",
+        "serving_measured_open_loop": "open loop",
+        "serving_measured_other": "mixed",
+    }
+
+
+def test_a_correction_is_not_for_start_ups(tmp_path: Path) -> None:
+    with pytest.raises(CapsheetError, match="--correct is for serving"):
+        run(file_of(tmp_path, ROW), models=None, out=None, json=True, correct=0.3)
 
 
 def test_the_measurements_are_never_overwritten_by_their_own_predictions(tmp_path: Path) -> None:

@@ -1,7 +1,7 @@
-"""Files of serving measurements: each row read as the configuration it was measured with.
+"""Files of serving measurements: each row read as the configuration it was measured with, predicted, held against it.
 
-Belongs here: how such files spell a model, a GPU, a layout and a protocol (`closed_loop`, `open_loop`, `mixed`), and
-the written rules for what they leave open. Does not: predicting a case (`estimator.serving`), errors (`errors`).
+Belongs here: how such files spell a model, a GPU, a layout and a protocol (`closed_loop`, `open_loop`, `mixed`), the
+written rules for what they leave open, and the sums of errors. Does not: predicting a case (`estimator.serving`).
 """
 
 from pipelines.planning.serving.rows import KINDS, Kind, ServingRow, kind_of, read_cases

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from estimator.engines import resolve_settings
 from estimator.hardware import Accelerator
@@ -23,11 +23,12 @@ _VERSION = re.compile(r"\d+\.\d+(\.\d+)?((\.|-)?(rc|post|dev|a|b|pre)\d*)*")
 
 @dataclass(frozen=True, slots=True)
 class Built:
-    """A case and what was assumed to make it."""
+    """A case, what was assumed to make it, and which measured metrics are no truth about it, with the reason."""
 
     case: ServingCase
     served: Served
     assumed: tuple[str, ...]
+    uncounted: Mapping[str, str] = field(default_factory=dict)
 
 
 def accelerator(catalog: Catalog, name: str) -> Accelerator:
@@ -73,6 +74,7 @@ def build(
     settings: Mapping[str, object] | None = None,
     prefill: Layout | None = None,
     assumed: tuple[str, ...] = (),
+    uncounted: Mapping[str, str] | None = None,
 ) -> Built:
     """A case, with the engine's own limits where `settings` leaves them open; raises ValueError when none can be."""
     notes = [*served.notes, *assumed]
@@ -98,4 +100,4 @@ def build(
         prefill=prefill,
         kv_cache_bytes=known.kv_element_bytes,
     )
-    return Built(case, served, tuple(notes))
+    return Built(case, served, tuple(notes), uncounted or {})

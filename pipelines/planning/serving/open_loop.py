@@ -8,6 +8,7 @@ Rules, from configuration columns alone:
 - Stage -1 sums up the stages of an experiment, each of which is a row of its own: left out.
 - Arrivals read from a trace are no constant rate, and their lengths are not stated: left out.
 - TPOT is `tpot_from_e2e_ms`; the reported inter-token latency counts chunks of the stream, not tokens.
+- TTFT P99 of a first stage (stage 0) is the server's start-up: predicted, and not counted.
 - `isl_system` tokens of every prompt are the same, and stay in the prefix cache.
 """
 
@@ -58,4 +59,5 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         catalog,
         settings={name: cells.count(name) for name in SETTINGS if cells.text(name)},
         assumed=tuple(assumed),
+        uncounted={"ttft_p99": "the first stage starts a cold server"} if cells.text("stage") in {"0", "0.0"} else {},
     )

@@ -41,7 +41,8 @@ class ServingRow:
     """One row: a case with what was measured, or the reason why it is none.
 
     `line` counts the header as 1. `measured` holds milliseconds by metric (tpot, ttft, e2e, ttft_p99) and never
-    reaches the case. `model_kind` is dense, MoE or MLA.
+    reaches the case. `model_kind` is dense, MoE or MLA. `uncounted` names metrics whose measured value is no truth
+    about the configuration, with the reason.
     """
 
     line: int
@@ -50,7 +51,13 @@ class ServingRow:
     measured: Mapping[str, float] = field(default_factory=dict)
     model_kind: str = ""
     assumed: tuple[str, ...] = ()
+    uncounted: Mapping[str, str] = field(default_factory=dict)
     skipped: str = ""
+
+    @property
+    def counted(self) -> dict[str, float]:
+        """What was measured and counts."""
+        return {metric: value for metric, value in self.measured.items() if metric not in self.uncounted}
 
     @property
     def mode(self) -> str:
@@ -87,4 +94,4 @@ def _row(line: int, cells: Mapping[str, str], known: _Format, models: Models, ca
         built = known.read(Cells(cells), models, catalog)
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         return ServingRow(line, cells, measured=figures, skipped=" ".join(str(error).split())[:300])
-    return ServingRow(line, cells, built.case, figures, built.served.kind, built.assumed)
+    return ServingRow(line, cells, built.case, figures, built.served.kind, built.assumed, built.uncounted)

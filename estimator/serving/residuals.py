@@ -1,0 +1,93 @@
+"""What some measured points of a combination say about its other points: a smooth factor on each prediction.
+
+Belongs here: the interpolation of log(measured / predicted) over load, lengths and layout. Does not: coefficients and
+their fit, which points are known.
+
+Gaussian-process regression (Rasmussen and Williams, 2006, algorithm 2.1) with a kernel that is the sum of a constant
+(one factor for the whole combination) and squared exponentials over the logarithms of concurrency, lengths and GPUs,
+smaller between engine versions and between ways of spreading experts. Far from every known point the factor returns
+towards the combination's own; with no known point it is 1. Outliers (a stall, a slow start) weigh less: three rounds of
+reweighting by Student's t, 4 degrees of freedom.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from dataclasses import dataclass
+from operator import ne
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.serving.case import ServingCase
+
+Floats = NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Smoothness:
+    """Standard deviations of log(measured / predicted), and how far it carries, in e-folds of each quantity.
+
+    `shared` is that of the combination's common factor, `local` of what varies inside it, `noise` of repeats;
+    `other` is the correlation left between two engine versions or two ways of spreading experts.
+    """
+
+    shared: float = 0.4
+    local: float = 0.2
+    noise: float = 0.03
+    load: float = 2.0
+    prompt: float = 1.5
+    answer: float = 2.0
+    gpus: float = 1.0
+    other: float = 0.5
+
+
+def factors(
+    known: Sequence[ServingCase], log_ratios: Sequence[float], asked: Sequence[ServingCase], smooth: Smoothness
+) -> list[float]:
+    """The factor to multiply each asked case's prediction with, from log(measured / predicted) of known cases.
+
+    Raises ValueError when `known` and `log_ratios` differ in length or a ratio is not finite.
+    """
+    if len(known) != len(log_ratios) or not all(math.isfinite(ratio) for ratio in log_ratios):
+        raise ValueError("known cases need one finite log ratio each")
+    if not known or not asked:
+        return [1.0] * len(asked)
+    ratios = np.asarray(log_ratios, dtype=np.float64)
+    among, towards = _kernel(known, known, smooth), _kernel(asked, known, smooth)
+    variances = np.full(len(known), smooth.noise**2)
+    for _ in range(3):
+        weights = np.linalg.solve(among + np.diag(variances), ratios)
+        # What is left at each known point once the others have spoken (leave-one-out, the book's equation 5.12).
+        inverse = np.linalg.inv(among + np.diag(variances))
+        left = weights / np.diag(inverse)
+        spread = np.maximum(1.0 / np.diag(inverse), smooth.noise**2)
+        variances = smooth.noise**2 * np.maximum(1.0, (4 + left**2 / spread) / 5) ** 2
+    weights = np.linalg.solve(among + np.diag(variances), ratios)
+    return [float(value) for value in np.exp(towards @ weights)]
+
+
+def _kernel(left: Sequence[ServingCase], right: Sequence[ServingCase], smooth: Smoothness) -> Floats:
+    a, b = (np.asarray([_place(case, smooth) for case in cases], dtype=np.float64) for cases in (left, right))
+    distance = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
+    differs = [[sum(map(ne, _ways(one), _ways(other))) for other in right] for one in left]
+    alike = np.power(smooth.other, np.asarray(differs, dtype=np.float64)) * np.exp(-0.5 * distance)
+    covariance: Floats = smooth.shared**2 + smooth.local**2 * alike
+    return covariance
+
+
+def _place(case: ServingCase, smooth: Smoothness) -> tuple[float, ...]:
+    load = case.protocol.concurrency or case.protocol.rate_rps or 1.0
+    pools = [case.layout] + ([case.prefill] if case.prefill else [])
+    return (
+        math.log(load) / smooth.load,
+        math.log(case.isl_tokens) / smooth.prompt,
+        math.log(case.osl_tokens) / smooth.answer,
+        math.log(sum(pool.gpus * pool.workers for pool in pools)) / smooth.gpus,
+    )
+
+
+def _ways(case: ServingCase) -> tuple[str, tuple[bool, bool]]:
+    """What has no distance, only same or other: the engine's version, and how attention and experts are spread."""
+    return case.engine_version, (case.layout.dp > 1, case.layout.ep > 1)

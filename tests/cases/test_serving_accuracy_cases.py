@@ -1,0 +1,84 @@
+"""The given serving measurements through `capsheet accuracy`: which rows are predicted, and how far off they are.
+
+Each test prints its table (`pytest -s`). Limits leave room for an honest refit of the coefficients, not for a broken
+term or a row that silently disappears.
+"""
+
+from __future__ import annotations
+
+import json
+from functools import cache
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from pipelines.planning.catalog import shipped
+from pipelines.planning.measurements import START_UPS, read_measurements
+from pipelines.planning.serving import read_cases
+from pipelines.planning.serving.correction import correct
+from pipelines.planning.serving.errors import errors, report
+from pipelines.planning.serving.predictions import Point, Predicted, points, predict_rows
+from pipelines.sources.model_names import ModelFolders
+
+
+@cache
+def predicted(shared: Path, kind: str) -> list[Predicted]:
+    found = read_measurements(shared / "cases" / f"serving_measured_{kind}.csv")
+    assert found.kind != START_UPS
+    catalog = shipped()
+    rows = read_cases(found.rows, ModelFolders(shared / "data" / "hf_configs"), catalog, found.kind)
+    return predict_rows(rows, catalog.profile)
+
+
+def told(title: str, found: Any) -> None:
+    print(title, json.dumps(found, indent=1))
+
+
+def aggregated(shared: Path) -> list[Point]:
+    return [point for point in points(predicted(shared, "closed_loop"))[0] if point.row.mode == "aggregated"]
+
+
+@pytest.mark.parametrize(
+    ("kind", "rows", "cases"), [("closed_loop", 3393, 2382), ("open_loop", 133, 81), ("other", 290, 19)]
+)
+def test_every_row_is_a_case_or_says_why_not(shared: Path, kind: str, rows: int, cases: int) -> None:
+    found = predicted(shared, kind)
+    assert len(found) == rows
+    assert sum(one.row.case is not None for one in found) >= cases
+    assert all(bool(one.values) != bool(one.skipped) for one in found)
+    told(kind, report("closed loop", found, None, 0)["skipped"])
+
+
+def test_exports_of_one_measurement_agree_on_its_configuration(shared: Path) -> None:
+    """Rows that measured the same to the last digit are one configuration, however their layout is spelt."""
+    known = [one.row for one in predicted(shared, "closed_loop") if one.row.case is not None]
+    known = [row for row in known if row.mode == "aggregated" and len(row.measured) == 2]
+    layouts: dict[tuple[float, ...], set[object]] = {}
+    for row in known:
+        assert row.case is not None
+        layouts.setdefault(tuple(row.measured.values()), set()).add((row.case.layout, row.case.weights.total_bytes))
+    assert len(layouts) > 1500
+    assert [layout for layout in layouts.values() if len(layout) > 1] == []
+
+
+def test_closed_loop_predictions_hold(shared: Path) -> None:
+    said = errors(aggregated(shared))
+    told("closed loop, aggregated", said)
+    assert said["tpot"]["n"] > 1500
+    assert said["tpot"]["median_ape"] <= 0.12 and said["tpot"]["p90_ape"] <= 0.35
+    assert said["ttft"]["median_ape"] <= 0.40
+
+
+def test_thirty_percent_of_a_combination_correct_the_rest(shared: Path) -> None:
+    said = errors(correct(aggregated(shared), 0.3).scored)
+    told("closed loop, aggregated, corrected", said)
+    assert said["tpot"]["median_ape"] <= 0.04 and said["tpot"]["p90_ape"] <= 0.14
+    assert said["ttft"]["median_ape"] <= 0.09 and said["ttft"]["p90_ape"] <= 0.40
+
+
+def test_open_loop_predictions_hold(shared: Path) -> None:
+    found = points(predicted(shared, "open_loop"))[0]
+    said, corrected = errors(found), errors(correct(found, 0.3).scored)
+    told("open loop", {"as predicted": said, "corrected": corrected})
+    assert said["e2e"]["median_ape"] <= 0.12 and said["tpot"]["median_ape"] <= 0.12
