@@ -17,7 +17,8 @@ from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
 
-from pipelines.sources.base import FAILED_REQUEST
+from pipelines.sources.base import NOT_A_REQUEST
+from pipelines.sources.outcome import CAPPED_ROWS, CAPPED_SHARE
 from warehouse.contracts import Expectation, expectations
 from warehouse.frames import polars_schema
 from warehouse.registry import Table, table
@@ -29,8 +30,13 @@ MAY_BE_EMPTY = ("observation",)
 """Tables a plan can do without."""
 
 LONGEST_SPAN_DAYS = 400.0
-CAPPED_SHARE = 0.01
-"""Share of requests at exactly the longest length from which that length counts as a cap."""
+_UNPLANNED: tuple[tuple[str, str, str, Literal["warns", "informs"]], ...] = (
+    ("no request failed", "failed", "failed or refused requests", "informs"),
+    ("no request was cancelled", "cancelled", "cancelled requests", "informs"),
+    ("an engine answered every request", "cache_hits", "answers from a cache in front of the engine", "informs"),
+    ("every request's lengths are known", "unmeasured", "requests of unknown length", "warns"),
+)
+"""Requests that a plan does not (wholly) count: check, fact, what they are, how much it matters."""
 
 _LARGEST = 1.7976931348623157e308
 _PARTS: dict[str, str] = {
@@ -198,13 +204,14 @@ def validate_requests(
     query = (resources.files("sql") / "checks" / "trace_facts.sql").read_text(encoding="utf-8")
     results = []
     for source in sources:
-        facts = con.execute(query, {"source": source, "failed": FAILED_REQUEST}).pl().row(0, named=True)
+        facts = con.execute(query, {"source": source, "aside": NOT_A_REQUEST}).pl().row(0, named=True)
         results += _trace(source, facts, max_rejected_share)
     return results
 
 
 def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> list[CheckResult]:
-    kept, broken, failed, read = facts["kept"], facts["broken"], facts["failed"], facts["rows_read"]
+    kept, usable, read = facts["kept"], facts["replayable"], facts["rows_read"]
+    broken, aside = facts["broken"], facts["aside"]
     results: list[CheckResult] = []
 
     def check(
@@ -218,9 +225,10 @@ def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> lis
         told = None if passed else remedy
         results.append(CheckResult(f"{name} ({source})", "request", passed, observed, expected, severity, told))
 
-    check("requests were kept", kept > 0, f"{kept:,} requests", "at least 1", "stops", "Name a trace with usable rows.")
-    accounted = kept + broken + failed == read
-    observed = f"{read:,} read, {kept:,} kept, {broken + failed:,} rejected"
+    remedy = "Name a trace with usable rows."
+    check("requests were kept", usable > 0, f"{usable:,} requests", "at least 1", "stops", remedy)
+    accounted = kept + broken + aside == read
+    observed = f"{read:,} read, {kept:,} kept, {broken + aside:,} rejected"
     check("no row is lost", accounted, observed, "read = kept + rejected", "stops", "Ingest the trace again.")
     share = broken / read if read else 0.0
     first = f"; first {facts['first_reason']}" if broken else ""
@@ -235,10 +243,12 @@ def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> lis
         remedy,
     )
     check("no row is broken", broken == 0, observed, "0", "warns", remedy)
-    if failed:
-        remedy = "They are not planned for; a plan for all demand needs a demand_factor above 1."
-        check("no request failed", False, f"{failed:,} failed requests", "0", "informs", remedy)
-    if not kept:
+    remedy = "They are not planned for; a plan for all demand needs a demand_factor above 1."
+    for name, key, what, severity in _UNPLANNED:
+        count = facts[key]
+        if count:
+            check(name, False, f"{count:,} {what}", "0", severity, remedy)
+    if not usable:
         return results
     span_h = (facts["last_at"] - facts["first_at"]).total_seconds() / 3600
     observed = f"{facts['first_at']:%Y-%m-%d %H:%M:%S} to {facts['last_at']:%Y-%m-%d %H:%M:%S} UTC, {span_h:,.1f} h"
@@ -265,8 +275,8 @@ def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> lis
     check("lengths are in range", low >= 1 and high <= most, observed, f"1 to {most:,.0f} tokens", "stops", remedy)
     for name, key in (("input", "isl"), ("output", "osl")):
         at_max, longest = facts[f"{key}_at_max"], facts[f"{key}_max"]
-        capped = kept >= 100 and at_max / kept >= CAPPED_SHARE and facts[f"{key}_min"] < longest
-        observed = f"{at_max:,} requests ({at_max / kept:.2%}) have the longest, {longest:,} tokens"
+        capped = usable >= CAPPED_ROWS and at_max / usable >= CAPPED_SHARE and facts[f"{key}_min"] < longest
+        observed = f"{at_max:,} requests ({at_max / usable:.2%}) have the longest, {longest:,} tokens"
         remedy = f"Longer {name}s were cut off before this trace was written: allow for them in demand."
         check(f"{name} lengths are not capped", not capped, observed, f"less than {CAPPED_SHARE:.0%}", "warns", remedy)
     return results

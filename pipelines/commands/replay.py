@@ -58,7 +58,8 @@ def run(
         folder = model_folder(ask["model"])
     if ask["gpu"] is None:
         raise CapsheetError("--gpu is missing: the accelerator, such as H100-SXM.")
-    asked = Load(**load, trace=None if trace is None else read_trace(trace, trace.name, trace_format, options).frame)
+    read = None if trace is None else read_trace(trace, trace.name, trace_format, options)
+    asked = Load(**load, trace=None if read is None else read.frame.filter("replayable"))
     catalog = shipped()
     workload = workload_of(asked)
     if ask["max_model_len"] is None:

@@ -34,9 +34,9 @@ def models(planning: PlanningResource) -> dict[str, Model]:
 
 
 def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
-    """A service's demand. Requests that failed in the trace took no decode work and are left out."""
+    """A service's demand. Requests that no engine worked on, or whose lengths nobody knows, are left out."""
     columns = ", ".join(workload.REQUEST_COLUMNS)
-    query = f"SELECT {columns} FROM request WHERE source_file = ? AND outcome <> 'failed' ORDER BY line"  # noqa: S608
+    query = f"SELECT {columns} FROM request WHERE source_file = ? AND replayable ORDER BY line"  # noqa: S608
     told = planning.frame("SELECT detail FROM source_file WHERE source_file = ?", [spec.trace.source])["detail"]
     synthetic = any("synthetic" in (detail or "") for detail in told)
     return workload.demand(spec, planning.frame(query, [spec.trace.source]), synthetic=synthetic)

@@ -15,10 +15,13 @@ from pipelines.sources.layout import Cells, Layout, TraceOptions
 
 def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) -> tuple[list[Reading], list[str]]:
     notes = ["lengths in tokens"]
-    if "NumImages" in cells:
-        notes.append("images are inside ContextTokens")
     readings = written("TIMESTAMP", cells["TIMESTAMP"], options)
-    return [*readings, whole("isl_tokens", "ContextTokens"), whole("osl_tokens", "GeneratedTokens")], notes
+    readings += [whole("isl_tokens", "ContextTokens"), whole("osl_tokens", "GeneratedTokens", least=0)]
+    if "NumImages" in cells:
+        images = whole("media_items", "NumImages", least=0, most=1_000_000, required=False)
+        readings += [images, Reading("multimodal", images.value > 0)]
+        notes.append("images are inside ContextTokens")
+    return readings, notes
 
 
 AZURE = Layout(

@@ -20,8 +20,8 @@ from warehouse.registry import table
 RAW_CHARACTERS = 2_000
 """A rejected row is kept up to this length; the registry says the same."""
 
-FAILED_REQUEST = "failed request"
-"""Reasons that begin so are requests that the service failed: kept out of the plan, yet the row itself is sound."""
+NOT_A_REQUEST = "not a request"
+"""Reasons that begin so are sound rows that are no request of a model: another span, an embedding, a log's heading."""
 
 REJECTED_SCHEMA = pl.Schema(polars_schema(table("rejected_row")))
 
@@ -49,37 +49,50 @@ class SourceRead:
 
     @property
     def failed_requests(self) -> int:
-        """Rejected rows that are requests the service failed, not broken rows."""
-        return int(self.rejected["reason"].str.starts_with(FAILED_REQUEST).sum())
+        """Kept rows that are requests the service failed or turned away."""
+        return int(self.frame["outcome"].is_in(["failed", "rejected"]).sum())
 
     @property
     def broken_rows(self) -> int:
         """Rejected rows that could not be understood."""
-        return self.rejected.height - self.failed_requests
+        return int((~self.rejected["reason"].str.starts_with(NOT_A_REQUEST)).sum())
 
 
 def check_tolerance(read: SourceRead, max_rejected_share: float = 0.05) -> None:
     """Refuse a source when too many of its rows are broken, or when none is left.
 
-    Failed requests are well-formed rows: they count neither as broken nor as usable.
+    Failed requests are well-formed rows and what is no request is not broken: neither counts as broken or as usable.
 
     Raises:
         SourceError: the broken share is above `max_rejected_share` (0-1), or no row was kept.
     """
-    broken = read.rejected.filter(~pl.col("reason").str.starts_with(FAILED_REQUEST))
-    share = broken.height / read.rows_read if read.rows_read else 0.0
-    if share <= max_rejected_share and read.frame.height:
-        return
+    broken = read.rejected.filter(~pl.col("reason").str.starts_with(NOT_A_REQUEST))
+    usable = read.frame.height and ("replayable" not in read.frame.columns or read.frame["replayable"].any())
     first = (broken if broken.height else read.rejected).head(3)
+    refuse_broken(read.source_file, read.rows_read, broken.height, usable, first, max_rejected_share)
+
+
+def refuse_broken(
+    source_file: str, rows_read: int, broken: int, usable: bool | int, first: pl.DataFrame, max_rejected_share: float
+) -> None:
+    """Refuse a source of `rows_read` rows of which `broken` are broken, or of which none is `usable`.
+
+    `first` are the first few of its rejected rows, for the message.
+
+    Raises:
+        SourceError: the broken share is above `max_rejected_share` (0-1), or no row is usable.
+    """
+    share = broken / rows_read if rows_read else 0.0
+    if share <= max_rejected_share and usable:
+        return
     shown = "; ".join(f"line {line}: {reason}" for line, reason in first.select("line", "reason").iter_rows())
     if share > max_rejected_share:
         raise SourceError(
-            f"{read.source_file}: {broken.height:,} of {read.rows_read:,} rows ({share:.1%}) are broken and "
+            f"{source_file}: {broken:,} of {rows_read:,} rows ({share:.1%}) are broken and "
             f"{max_rejected_share:.1%} may be. First: {shown}. Mend the file, or raise max_rejected_share."
         )
-    raise SourceError(
-        f"{read.source_file}: no row of {read.rows_read:,} can be planned with. First: {shown}. Name another file."
-    )
+    why = f" First: {shown}." if shown else " None was served with known lengths."
+    raise SourceError(f"{source_file}: no row of {rows_read:,} can be planned with.{why} Name another file.")
 
 
 def rejected_rows(source_file: str, rows: list[tuple[int, str, str]]) -> pl.DataFrame:

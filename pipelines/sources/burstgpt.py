@@ -11,21 +11,19 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipelines.sources.arrivals import relative
-from pipelines.sources.base import FAILED_REQUEST
-from pipelines.sources.columns import MAX_SECONDS, Reading, Rule, quantity, text, whole
+from pipelines.sources.columns import MAX_SECONDS, Reading, above_zero, quantity, text, whole
 from pipelines.sources.layout import Cells, Layout, TraceOptions
+from pipelines.sources.outcome import ended
 
 
 def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) -> tuple[list[Reading], list[str]]:
-    answered = pl.col("Response tokens").cast(pl.Float64, strict=False).fill_null(-1) != 0
-    osl = whole("osl_tokens", "Response tokens")
-    failed = Rule(answered, pl.lit(f"{FAILED_REQUEST} (0 output tokens)"))
+    osl = whole("osl_tokens", "Response tokens", least=0)
     readings = [
         *relative("Timestamp", options.time_unit or "s", options),
-        whole("isl_tokens", "Request tokens"),
-        Reading(osl.column, osl.value, (failed, *osl.rules)),
+        above_zero(whole("isl_tokens", "Request tokens", least=0), unless=osl.value == 0),
+        osl,
         text("model", "Model"),
-        Reading("outcome", pl.lit("ok")),
+        ended(pl.lit("ok"), osl.value),
     ]
     if "Session ID" in cells:
         readings.append(text("session_id", "Session ID"))

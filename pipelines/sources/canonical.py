@@ -11,13 +11,16 @@ from collections.abc import Sequence
 import polars as pl
 
 from pipelines.sources.arrivals import relative, written
-from pipelines.sources.base import FAILED_REQUEST, SourceError
-from pipelines.sources.columns import MAX_SECONDS, Reading, Rule, hashes, quantity, text, whole
+from pipelines.sources.base import SourceError
+from pipelines.sources.columns import MAX_SECONDS, Reading, Rule, above_zero, hashes, quantity, text, truth, whole
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from warehouse import registry
 
-_TEXT = ("session_id", "model", "adapter", "tenant")
-_LATENCY_MS = ("ttft_ms", "e2e_ms", "queue_ms")
+_TEXT = ("session_id", "model", "adapter", "tenant", "request_id", "finish_reason")
+_LATENCY_MS = ("ttft_ms", "e2e_ms", "queue_ms", "deadline_ms")
+_COUNTS = ("cached_tokens", "max_tokens", "samples", "media_items")
+_SAMPLING = ("temperature", "top_p")
+_FLAGS = ("streaming", "structured_output", "logprobs", "speculative", "multimodal")
 
 
 def _readings(
@@ -29,20 +32,17 @@ def _readings(
     else:
         arrival = relative("arrival_s", "s", options)
         notes.append(f"arrival_s in s from {options.start_at}")
-    osl = whole("osl_tokens", "osl_tokens")
-    if "outcome" in cells:
-        unanswered = pl.col("outcome").is_in(["failed", "cancelled"]) & (
-            pl.col("osl_tokens").cast(pl.Float64, strict=False) == 0
-        )
-        failed = Rule(~unanswered.fill_null(value=False), pl.lit(f"{FAILED_REQUEST} (0 output tokens)"))
-        osl = Reading(osl.column, osl.value, (failed, *osl.rules))
-    readings = [*arrival, whole("isl_tokens", "isl_tokens"), osl]
-    if "cached_tokens" in cells:
-        readings.append(whole("cached_tokens", "cached_tokens", least=0, required=False))
+    # A request that was not served may have no tokens; one that was has some.
+    failed = ~pl.col("outcome").is_in(["ok", "unknown"]) if "outcome" in cells else pl.lit(value=False)
+    isl, osl = (whole(name, name, least=0) for name in ("isl_tokens", "osl_tokens"))
+    readings = [*arrival, above_zero(isl, unless=failed), above_zero(osl, unless=failed)]
+    readings += [whole(name, name, least=0, required=False) for name in _COUNTS if name in cells]
     if "prefix_hashes" in cells:
         readings += _prefix(source_file, cells, options)
     readings += [text(name, name) for name in _TEXT if name in cells]
     readings += [quantity(name, name, most=MAX_SECONDS * 1_000) for name in _LATENCY_MS if name in cells]
+    readings += [quantity(name, name, most=1_000) for name in _SAMPLING if name in cells]
+    readings += [Reading(name, truth(name)) for name in _FLAGS if name in cells]
     if "outcome" in cells:
         readings.append(text("outcome", "outcome", registry.table("request").column("outcome").allowed))
     return readings, notes
@@ -70,7 +70,7 @@ CANONICAL = Layout(
     "capsheet trace",
     one_of=("arrival_at", "arrival_s"),
     required=("isl_tokens", "osl_tokens"),
-    optional=("cached_tokens", "prefix_hashes", "prefix_block_tokens", "outcome", *_TEXT, *_LATENCY_MS),
+    optional=("prefix_hashes", "prefix_block_tokens", "outcome", *_COUNTS, *_TEXT, *_LATENCY_MS, *_SAMPLING, *_FLAGS),
     readings=_readings,
     heeds=("timezone", "start_at", "block_tokens"),
 )

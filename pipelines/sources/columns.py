@@ -6,7 +6,7 @@ Belongs here: tokens, durations, points in time, identifiers, block hashes, as P
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import polars as pl
 
@@ -54,7 +54,7 @@ def whole(column: str, cell: str, *, least: int = 1, most: int = MAX_TOKENS, req
     """A whole number within bounds: lengths in tokens, block sizes. '12.0' is 12; '12.5', 'inf', '1_000' are not."""
     number = pl.col(cell).cast(pl.Float64, strict=False)
     is_whole = number.is_finite() & (number == number.floor())
-    low = "is not above zero" if least == 1 else f"is below {least}"
+    low = {0: "is negative", 1: "is not above zero"}.get(least, f"is below {least}")
     rules = (
         Rule(is_whole, told(cell, "is not a whole number")),
         Rule(number >= least, told(cell, low)),
@@ -62,6 +62,13 @@ def whole(column: str, cell: str, *, least: int = 1, most: int = MAX_TOKENS, req
     )
     value = pl.when(is_whole & (number.abs() <= 2**53)).then(number).cast(pl.Int64, strict=False)
     return _reading(column, cell, value, rules, required)
+
+
+def above_zero(reading: Reading, unless: pl.Expr) -> Reading:
+    """The reading with the rule that it is above zero, `unless` says that the request was not served."""
+    cell = reading.value
+    excused = cell.is_null() | (cell > 0) | unless.fill_null(value=False)
+    return replace(reading, rules=(*reading.rules, Rule(excused, pl.lit(f"{reading.column} is not above zero"))))
 
 
 def quantity(column: str, cell: str, *, most: float, required: bool = False, scale: float = 1.0) -> Reading:
@@ -83,6 +90,17 @@ def text(column: str, cell: str, allowed: tuple[str, ...] = ()) -> Reading:
         return Reading(column, value)
     rule = Rule(value.is_null() | value.is_in(allowed), told(cell, f"is none of {', '.join(allowed)}"))
     return Reading(column, value, (rule,))
+
+
+def truth(cell: str) -> pl.Expr:
+    """Whether a cell says true (true, 1, yes) or false (false, 0, no); anything else is NULL."""
+    word = pl.col(cell).cast(pl.String).str.strip_chars().str.to_lowercase()
+    return (
+        pl.when(word.is_in(["true", "1", "yes"]))
+        .then(pl.lit(value=True))
+        .when(word.is_in(["false", "0", "no"]))
+        .then(pl.lit(value=False))
+    )
 
 
 def hashes(column: str, cell: str, dtype: pl.DataType) -> Reading:
@@ -118,9 +136,13 @@ def separate(
     """
     rules = [rule for reading in readings for rule in reading.rules]
     good = pl.all_horizontal(rule.holds.fill_null(value=False) for rule in rules) if rules else pl.lit(value=True)
-    marked = rows.with_columns(good.alias("_good"))
-    kept = marked.filter("_good").select("line", *(reading.value.alias(reading.column) for reading in readings))
-    broken = marked.filter(~pl.col("_good"))
+    # Lazily in one step, since rules and values share most of their work and Polars then does it once.
+    values = {reading.column: f"_read_{reading.column}" for reading in readings}
+    read = (reading.value.alias(values[reading.column]) for reading in readings)
+    marked = rows.lazy().with_columns(good.alias("_good"), *read).collect()
+    named = (pl.col(name).alias(column) for column, name in values.items())
+    kept = marked.lazy().select("line", "_good", *named).filter("_good").drop("_good").collect()
+    broken = marked.filter(~pl.col("_good")).drop(values.values())
     if not broken.height:
         return kept, pl.DataFrame(schema=REJECTED_SCHEMA)
     reason = pl.coalesce(pl.when(~rule.holds.fill_null(value=False)).then(rule.reason) for rule in rules)

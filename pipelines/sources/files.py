@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import IO, Literal, cast
 
 import polars as pl
+import pyarrow as pa
 
 from pipelines.sources.base import SourceError, shown
 
@@ -23,9 +24,14 @@ BLOCK_BYTES = 32 * 2**20
 LINE_BYTES = 2**20
 """No format has rows near this long; a longer one is rejected, not parsed."""
 
+Packing = Literal["", "gzip", "zstd"]
+
 _HEAD_BYTES = 64 * 2**10
-_ARCHIVES = {b"PK\x03\x04": "a zip archive or a workbook", b"\x28\xb5\x2f\xfd": "zstandard", b"BZh": "bzip2"}
+_NEVER = b"\x1f"
+"""A separator that no line holds: with it, a line is one cell."""
+_ARCHIVES = {b"PK\x03\x04": "a zip archive or a workbook", b"BZh": "bzip2"}
 _ARCHIVES |= {b"\xfd7zXZ": "xz", b"%PDF": "a PDF", b"SQLite format 3": "an SQLite database"}
+_PACKED: dict[bytes, Packing] = {b"\x1f\x8b": "gzip", b"\x28\xb5\x2f\xfd": "zstd"}
 _WIDE = ((codecs.BOM_UTF32_LE, "UTF-32"), (codecs.BOM_UTF16_LE, "UTF-16"), (codecs.BOM_UTF16_BE, "UTF-16"))
 
 
@@ -38,17 +44,21 @@ class Opened:
     size_bytes: int
     sha256: str
     kind: Literal["text", "parquet"]
-    gzipped: bool
+    packing: Packing
     first_lines: tuple[str, ...]
     """The first lines that are not blank, as far as 64 KiB reach; the first of all is known to be UTF-8."""
 
 
 @dataclass(frozen=True, slots=True)
 class Block:
-    """Consecutive lines: a frame of `line` (its number) and `raw` (its text); `broken` holds (line, reason, raw)."""
+    """Consecutive lines: a frame of `line` (its number) and `raw` (its text); `broken` holds (line, reason, raw).
+
+    `plain` is the bytes that the rows were read from where every line of them is a row.
+    """
 
     rows: pl.DataFrame
     broken: list[tuple[int, str, str]]
+    plain: bytes = b""
 
 
 def open_source(path: Path, name: str) -> Opened:
@@ -74,30 +84,36 @@ def open_source(path: Path, name: str) -> Opened:
         what = getattr(error, "strerror", None) or str(error)
         raise SourceError(f"{name} cannot be read: {what}. Make it a readable file.") from None
     if magic.startswith(b"PAR1"):
-        return Opened(path, name, size, sha256, "parquet", False, ())
+        return Opened(path, name, size, sha256, "parquet", "", ())
     for mark, what in _ARCHIVES.items():
         if magic.startswith(mark):
-            raise SourceError(f"{name} is {what}, not text. Unpack or export it as CSV, JSONL, gzip or Parquet.")
-    gzipped = magic.startswith(b"\x1f\x8b")
-    head = _head(path, name, gzipped)
-    return Opened(path, name, size, sha256, "text", gzipped, _first_lines(head, name))
+            raise SourceError(f"{name} is {what}, not text. Unpack or export it as CSV, JSONL, gzip, zstd or Parquet.")
+    packing: Packing = next((how for mark, how in _PACKED.items() if magic.startswith(mark)), "")
+    head = _head(path, name, packing)
+    return Opened(path, name, size, sha256, "text", packing, _first_lines(head, name))
 
 
-def _stream(path: Path, gzipped: bool) -> IO[bytes]:
-    return cast(IO[bytes], gzip.open(path, "rb") if gzipped else path.open("rb"))
+def _stream(path: Path, packing: Packing) -> IO[bytes]:
+    match packing:
+        case "gzip":
+            return cast(IO[bytes], gzip.open(path, "rb"))
+        case "zstd":
+            return cast(IO[bytes], pa.input_stream(str(path), compression="zstd"))
+        case _:
+            return path.open("rb")
 
 
-def _head(path: Path, name: str, gzipped: bool) -> bytes:
+def _head(path: Path, name: str, packing: Packing) -> bytes:
     try:
-        with _stream(path, gzipped) as stream:
+        with _stream(path, packing) as stream:
             return stream.read(_HEAD_BYTES)
     except (EOFError, zlib.error, OSError) as error:
-        raise _cut_gzip(name, error) from None
+        raise _damaged(name, error) from None
 
 
-def _cut_gzip(name: str, error: Exception) -> SourceError:
-    if isinstance(error, EOFError):
-        return SourceError(f"{name} is cut short: its gzip stream has no end. Download or copy it again.")
+def _damaged(name: str, error: Exception) -> SourceError:
+    if isinstance(error, EOFError) or "Truncated" in str(error):
+        return SourceError(f"{name} is cut short: its compressed stream has no end. Download or copy it again.")
     return SourceError(f"{name} cannot be unpacked: {error}. Download or copy it again.")
 
 
@@ -141,54 +157,50 @@ def read_all(opened: Opened) -> bytes:
     """Every byte of a text file, unpacked: for formats that are one document.
 
     Raises:
-        SourceError: a gzip stream is cut short or damaged.
+        SourceError: a compressed stream is cut short or damaged.
     """
     try:
-        with _stream(opened.path, opened.gzipped) as stream:
+        with _stream(opened.path, opened.packing) as stream:
             return stream.read()
     except (EOFError, zlib.error, OSError) as error:
-        raise _cut_gzip(opened.name, error) from None
+        raise _damaged(opened.name, error) from None
 
 
-def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES) -> Iterator[Block]:
+def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES, *, line_bytes: int = LINE_BYTES) -> Iterator[Block]:
     """The lines of a text file, in blocks, without their line ends; blank lines are left out, numbers stay true.
 
-    Lines that are not UTF-8, hold NUL bytes or are longer than 1 MiB come as broken, cut.
+    Lines that are not UTF-8, hold NUL bytes or are longer than `line_bytes` come as broken, cut.
 
     Raises:
-        SourceError: a gzip stream is cut short or damaged.
+        SourceError: a compressed stream is cut short or damaged.
     """
     number = 1
     rest = b""
     try:
-        with _stream(opened.path, opened.gzipped) as stream:
+        with _stream(opened.path, opened.packing) as stream:
             while data := stream.read(block_bytes):
                 cut = data.rfind(b"\n")
                 if cut < 0:
                     rest += data
                     continue
-                chunk, rest = rest + data[: cut + 1], data[cut + 1 :]
-                yield _block(chunk, number)
+                chunk, rest = b"".join((rest, memoryview(data)[: cut + 1])), data[cut + 1 :]
+                yield _block(chunk, number, line_bytes)
                 number += chunk.count(b"\n")
     except (EOFError, zlib.error, OSError) as error:
-        raise _cut_gzip(opened.name, error) from None
+        raise _damaged(opened.name, error) from None
     if rest:
-        yield _block(rest, number)
+        yield _block(rest, number, line_bytes)
 
 
-def _block(chunk: bytes, first: int) -> Block:
+def _block(chunk: bytes, first: int, line_bytes: int) -> Block:
     if first == 1:
         chunk = chunk.removeprefix(codecs.BOM_UTF8)
-    try:
-        lines = chunk.decode("utf-8").split("\n")
-        plain = b"\x00" not in chunk and max(map(len, lines)) <= LINE_BYTES // 4
-    except UnicodeDecodeError:
-        plain = False
-    if plain:
-        return Block(_rows(range(first, first + len(lines)), lines), [])
+    rows = _plain(chunk, first, line_bytes)
+    if rows is not None:
+        return Block(rows, [], chunk)
     numbers, texts, broken = [], [], []
     for number, line in enumerate(chunk.split(b"\n"), first):
-        reason, text = _complaint(line)
+        reason, text = _complaint(line, line_bytes)
         if reason:
             broken.append((number, reason, text))
         else:
@@ -197,16 +209,32 @@ def _block(chunk: bytes, first: int) -> Block:
     return Block(_rows(numbers, texts), broken)
 
 
+def _plain(chunk: bytes, first: int, line_bytes: int) -> pl.DataFrame | None:
+    """Lines that need no care (UTF-8, no NUL, none blank, none too long), all at once; None where any does."""
+    if b"\x00" in chunk or _NEVER in chunk:
+        return None
+    schema = {"raw": pl.String}
+    try:
+        raw = pl.read_csv(chunk, has_header=False, separator=_NEVER.decode(), quote_char=None, schema=schema)["raw"]
+    except (pl.exceptions.PolarsError, OSError):  # OSError: lines that begin like a packed file
+        return None
+    ends = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
+    blank = len(raw) != ends or raw.null_count() or raw.str.contains(r"[ \t\r]$").any()
+    if blank or cast(int, raw.str.len_bytes().max()) > line_bytes:
+        return None
+    return pl.DataFrame([pl.int_range(first, first + len(raw), dtype=pl.Int64, eager=True).alias("line"), raw])
+
+
 def _rows(numbers: Sequence[int], lines: list[str]) -> pl.DataFrame:
     frame = pl.DataFrame({"line": numbers, "raw": lines}, schema={"line": pl.Int64, "raw": pl.String})
     return frame.with_columns(pl.col("raw").str.strip_chars_end("\r ")).filter(pl.col("raw").str.strip_chars() != "")
 
 
-def _complaint(line: bytes) -> tuple[str, str]:
+def _complaint(line: bytes, line_bytes: int) -> tuple[str, str]:
     """What is wrong with a line (nothing: an empty string), and its text as far as it can be shown."""
-    text = line[:LINE_BYTES].decode("utf-8", errors="replace").replace("\x00", "␀")
-    if len(line) > LINE_BYTES:
-        return f"a line of {len(line):,} bytes; the longest read is {LINE_BYTES:,}", text
+    text = line[:line_bytes].decode("utf-8", errors="replace").replace("\x00", "␀")
+    if len(line) > line_bytes:
+        return f"a line of {len(line):,} bytes; the longest read is {line_bytes:,}", text
     if b"\x00" in line:
         return "holds NUL bytes", text
     try:

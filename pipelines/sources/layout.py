@@ -5,8 +5,8 @@ Belongs here: `Layout`, and the options that a workspace may set on a trace. Doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Literal
 from zoneinfo import ZoneInfo
@@ -21,17 +21,24 @@ from pipelines.sources.columns import Reading
 class TraceOptions:
     """What a workspace declares about a trace; nothing here is guessed.
 
-    `spread` says what becomes of arrivals on a coarse grid, `seed` makes it repeatable. `timezone` is the zone of times
-    without one. `start_at` is the moment that relative times count from. `time_unit` and `block_tokens` are for files
-    that do not say theirs.
+    `spread` says what becomes of arrivals on a coarse grid, `seed` makes it (and what a generator draws) repeatable.
+    `timezone` is the zone of times without one. `start_at` is the moment that relative times count from. `time_unit`
+    and `block_tokens` are for files that do not say theirs. `columns` names a mapped file's columns, canonical name
+    first. `rate_rps` gives prompts without times Poisson arrivals. `characters_per_token` estimates the length of
+    prompts of which only the text is there. `duration_s` and `rate_factor` are a generator's.
     """
 
     spread: Literal["none", "uniform"] = "none"
     seed: int = 0
     timezone: str = "UTC"
     start_at: str = "1970-01-01T00:00:00Z"
-    time_unit: Literal["", "s", "ms"] = ""
+    time_unit: Literal["", "s", "ms", "us", "ns"] = ""
     block_tokens: int = 0
+    columns: Mapping[str, str] = field(default_factory=dict)
+    rate_rps: float = 0.0
+    characters_per_token: float = 0.0
+    duration_s: float = 0.0
+    rate_factor: float = 1.0
 
     @classmethod
     def read(cls, source_file: str, options: Mapping[str, object]) -> TraceOptions:
@@ -55,12 +62,20 @@ class TraceOptions:
 
         if self.spread not in ("none", "uniform"):
             raise wrong("spread", "none or uniform")
-        if self.time_unit not in ("", "s", "ms"):
-            raise wrong("time_unit", "s or ms")
+        if self.time_unit not in ("", "s", "ms", "us", "ns"):
+            raise wrong("time_unit", "s, ms, us or ns")
         for name in ("seed", "block_tokens"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
                 raise wrong(name, "a whole number from 0")
+        for name in ("rate_rps", "characters_per_token", "duration_s", "rate_factor"):
+            value = getattr(self, name)
+            if not isinstance(value, int | float) or isinstance(value, bool) or not 0 <= value <= 1e9:
+                raise wrong(name, "a number from 0")
+        if not isinstance(self.columns, Mapping) or not all(
+            isinstance(name, str) and isinstance(column, str) and column for name, column in self.columns.items()
+        ):
+            raise wrong("columns", "a mapping such as arrival_at: ts")
         try:
             ZoneInfo(self.timezone)
         except (ValueError, OSError, KeyError, TypeError):
@@ -83,6 +98,11 @@ Cells = Mapping[str, pl.DataType]
 """The cells a source has, by the layout's own spelling, with their types: text from CSV, typed from Parquet or JSON."""
 
 
+Records = Iterable[Mapping[str, object] | str]
+"""What one JSON value of a source holds: records, flat, or for one that is none the reason."""
+Prepare = Callable[[pl.DataFrame], pl.DataFrame]
+
+
 @dataclass(frozen=True, slots=True)
 class Layout:
     """A format: the columns that mark it, those it may have, and how they are read.
@@ -99,8 +119,19 @@ class Layout:
     """Options it heeds beside spread and seed, which all do; another one is refused, not ignored."""
     one_of: tuple[str, ...] = ()
     optional: tuple[str, ...] = ()
-    cell_types: Mapping[str, pl.DataType] | None = None
-    """Types of the cells of a JSONL layout; None for delimited text."""
+    containers: tuple[Literal["csv", "json", "parquet"], ...] = ("csv", "parquet")
+    cell_types: Mapping[str, pl.DataType] = field(default_factory=dict)
+    """Types of JSON cells that are not text: numbers and lists."""
+    records: Callable[[Mapping[str, object]], Records] | None = None
+    """For nested JSON: the flat records of one object, with the layout's columns as keys. It binds every column."""
+    recognises: Callable[[Mapping[str, object]], bool] | None = None
+    """For nested JSON: whether an object is of this format; without it, `bind` decides."""
+    numbered: bool = False
+    """An object holds several records: `line` is a record's number, not a line of the file."""
+    prepare: Callable[[TraceOptions], Prepare] | None = None
+    """Makes a function on the cells of each block in turn, for what one row cannot tell: whose turn it continues."""
+    by_name: bool = False
+    """Read only where the workspace names it: its columns are another format's too, or none of its own."""
 
     def bind(self, header: Sequence[str]) -> dict[str, str] | None:
         """Which of the file's columns (values) stands for which of the layout's (keys); None when one is lacking.
@@ -114,6 +145,15 @@ class Layout:
         bound = {name: found[name.lower()] for name in self.columns if found.get(name.lower())}
         lacks = not set(self.required) <= set(bound) or (self.one_of and not set(self.one_of) & set(bound))
         return None if lacks else bound
+
+    def mapped(
+        self, header: Sequence[str], sample: Mapping[str, object], columns: Mapping[str, str]
+    ) -> dict[str, str] | None:
+        """The binding a workspace declares, canonical name to the file's column; None when a column is not there."""
+        there = set(header)
+        missing = [column for column in columns.values() if column not in there and column.split(".")[0] not in sample]
+        lacks = not set(self.required) <= set(columns) or (self.one_of and not set(self.one_of) & set(columns))
+        return None if missing or lacks or not set(columns) <= set(self.columns) else dict(columns)
 
     @property
     def columns(self) -> tuple[str, ...]:

@@ -40,7 +40,7 @@ def _readings(
     readings = [
         *relative("timestamp", unit, options),
         whole("isl_tokens", "input_length"),
-        whole("osl_tokens", "output_length"),
+        whole("osl_tokens", "output_length", least=0),
         Reading(
             "prefix_hashes",
             pl.col("hash_ids"),
@@ -82,6 +82,7 @@ MOONCAKE = Layout(
     required=("timestamp", "input_length", "output_length", "hash_ids"),
     readings=_readings,
     heeds=("start_at", "time_unit", "block_tokens"),
+    containers=("json",),
     cell_types={
         "timestamp": pl.Float64(),
         "input_length": pl.Float64(),

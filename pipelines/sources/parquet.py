@@ -5,14 +5,23 @@ Belongs here: opening Parquet. Does not: what a column means.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
+from typing import cast
 
 import polars as pl
+import pyarrow as pa
+import pyarrow.parquet as pq
 
 from pipelines.sources.base import SourceError
 from pipelines.sources.files import Opened
 
-FAILURES: tuple[type[BaseException], ...] = (pl.exceptions.PolarsError, OSError, pl.exceptions.PanicException)
+BLOCK_ROWS = 500_000
+FAILURES: tuple[type[BaseException], ...] = (
+    pl.exceptions.PolarsError,
+    OSError,
+    pa.ArrowException,
+    pl.exceptions.PanicException,
+)
 RAW = pl.struct(pl.exclude("line", "_good")).struct.json_encode()
 """A row as it stood, for rejected ones."""
 
@@ -52,18 +61,23 @@ def note_of(opened: Opened) -> str:
         return ""
 
 
-def cells(opened: Opened, bound: Mapping[str, str]) -> pl.DataFrame:
-    """Every row: `line` and the bound columns, typed as the file has them.
+def cells(opened: Opened, bound: Mapping[str, str]) -> Iterator[pl.DataFrame]:
+    """Every row, in blocks: `line` and the bound columns, typed as the file has them.
 
     Raises:
-        SourceError: it is damaged, cut short or has no rows.
+        SourceError: it is damaged or cut short.
     """
+    first = 1
     try:
-        frame = pl.read_parquet(opened.path, columns=list(bound.values()), hive_partitioning=False, glob=False)
+        with pq.ParquetFile(opened.path) as file:
+            for batch in file.iter_batches(BLOCK_ROWS, columns=list(bound.values())):
+                frame = cast(pl.DataFrame, pl.from_arrow(batch)).rename(
+                    {column: name for name, column in bound.items()}
+                )
+                yield frame.select(pl.int_range(first, first + frame.height, dtype=pl.Int64).alias("line"), pl.all())
+                first += frame.height
     except FAILURES as error:
         raise _damaged(opened, error) from None
-    renamed = frame.rename({column: name for name, column in bound.items()})
-    return renamed.with_row_index("line", offset=1).with_columns(pl.col("line").cast(pl.Int64))
 
 
 def _damaged(opened: Opened, error: BaseException) -> SourceError:

@@ -6,79 +6,144 @@ breakage a plan bears (`base.check_tolerance`).
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
+from typing import Literal, NamedTuple
 
 import polars as pl
 
 from pipelines.progress import report
-from pipelines.sources import arrivals, delimited, jsonl, parquet
-from pipelines.sources.azure import AZURE
+from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet
 from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
-from pipelines.sources.burstgpt import BURSTGPT
-from pipelines.sources.canonical import CANONICAL
 from pipelines.sources.columns import separate
 from pipelines.sources.files import BLOCK_BYTES, Opened, open_source
+from pipelines.sources.formats import LAYOUTS
 from pipelines.sources.layout import Layout, TraceOptions
-from pipelines.sources.mooncake import MOONCAKE
 from warehouse.frames import conform
 from warehouse.registry import table
 
-LAYOUTS = (AZURE, BURSTGPT, MOONCAKE, CANONICAL)
+Cells = tuple[pl.DataFrame, delimited.Broken]
 
-Part = tuple[pl.DataFrame, delimited.Broken]
+
+class Part(NamedTuple):
+    """A stretch of a source: `kept` in the columns of `request`, `rejected` in those of `rejected_row`."""
+
+    kept: pl.DataFrame
+    rejected: pl.DataFrame
+
+    @property
+    def rows_read(self) -> int:
+        """Rows in = rows kept + rows rejected."""
+        return self.kept.height + self.rejected.height
+
+
+@dataclass(slots=True)
+class TraceStream:
+    """A trace whose format is known, to be read part by part, once, in the file's order.
+
+    Nothing is sorted, spread or judged over the whole file: `kept` is as the source has it. `notes` say what was
+    detected or declared, completely so when the last part was taken.
+    """
+
+    source_file: str
+    format: str
+    sha256: str
+    size_bytes: int
+    options: TraceOptions
+    _cut: Callable[[list[str]], Iterator[Part]]
+    notes: list[str] = field(default_factory=list)
+
+    def parts(self) -> Iterator[Part]:
+        """The parts; raises SourceError where a file turns out to be cut short or damaged."""
+        return self._cut(self.notes)
+
+
+def stream_trace(
+    path: Path, source_file: str, format: str = "auto", options: Mapping[str, object] | None = None
+) -> TraceStream:
+    """A trace's format, found or named, and its rows as a stream: one block of the file in memory at a time.
+
+    `source_file` is the name that rows and messages carry. `format` is `auto` or a layout's name; detection goes by
+    the header (or a JSON object's keys) alone. `options` are those of `TraceOptions`.
+
+    Raises:
+        SourceError: the file cannot be read, fits no layout, or an option is wrong. Broken rows do not raise.
+    """
+    given = options or {}
+    chosen = TraceOptions.read(source_file, given)
+    named = _named(source_file, format)
+    opened = open_source(path, source_file)
+    values = jsonl.document(opened) if opened.kind == "text" and jsonl.is_document(opened.first_lines) else None
+    layout, bound, types = _detect(opened, named, chosen, values)
+    unheeded = sorted(set(given) - {"spread", "seed", *layout.heeds})
+    if unheeded:
+        raise SourceError(
+            f"{source_file}: option {unheeded[0]} means nothing to this format ({layout.title}). Remove it."
+        )
+    readings, said = layout.readings(source_file, types, chosen, opened.first_lines)
+    note = parquet.note_of(opened) if opened.kind == "parquet" else ""
+
+    def cut(notes: list[str]) -> Iterator[Part]:
+        naive = kept_rows = rows_read = 0
+        seen_mib = 0.0
+        zoned = any(reading.column == arrivals.NAIVE for reading in readings)
+        raw = parquet.RAW if opened.kind == "parquet" else None
+        prepare = layout.prepare(chosen) if layout.prepare else None
+        for rows, unsplit in _cells(opened, layout, bound, values):
+            kept, rejected = separate(prepare(rows) if prepare else rows, source_file, readings, raw)
+            if zoned:
+                naive += int(kept[arrivals.NAIVE].sum())
+                kept = kept.drop(arrivals.NAIVE)
+            if unsplit:
+                rejected = pl.concat([rejected, rejected_rows(source_file, unsplit)]).sort("line", maintain_order=True)
+            kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
+            part = Part(conform(table("request"), kept), rejected)
+            kept_rows += kept.height
+            rows_read += part.rows_read
+            if opened.size_bytes > BLOCK_BYTES and "raw" in rows.columns:
+                seen_mib += int(rows["raw"].str.len_bytes().sum()) / 2**20
+                total_mib = opened.size_bytes // 2**20
+                report(f"reading {source_file} (MiB)", min(round(seen_mib), total_mib), total_mib)
+            yield part
+        if not rows_read:
+            raise SourceError(f"{source_file} has a header and no rows. Name the file that holds the rows.")
+        if zoned and kept_rows:
+            notes.append(_zone_note(naive, kept_rows, chosen.timezone))
+
+    return TraceStream(
+        source_file,
+        layout.name,
+        fingerprint(opened.sha256, layout.name, given),
+        opened.size_bytes,
+        chosen,
+        cut,
+        [*filter(None, (note, layout.title, *said))],
+    )
 
 
 def read_trace(
     path: Path, source_file: str, format: str = "auto", options: Mapping[str, object] | None = None
 ) -> SourceRead:
-    """A trace as `request` rows, in order of arrival.
-
-    `source_file` is the name that rows and messages carry. `format` is `auto` or a layout's name; detection goes by
-    the header (or a JSON line's keys) alone. `options` are those of `TraceOptions`.
+    """A whole trace as `request` rows, in order of arrival: `stream_trace`, then order, grid, spread and caps.
 
     Raises:
-        SourceError: the file cannot be read, fits no layout, or an option is wrong. Broken rows do not raise.
+        SourceError: as `stream_trace`.
     """
-    chosen = TraceOptions.read(source_file, options or {})
-    named = _named(source_file, format)
-    opened = open_source(path, source_file)
-    layout, bound, types = _detect(opened, named)
-    unheeded = sorted(set(options or {}) - {"spread", "seed", *layout.heeds})
-    if unheeded:
-        raise SourceError(
-            f"{source_file}: option {unheeded[0]} means nothing to this format ({layout.title}). Remove it."
-        )
-    readings, notes = layout.readings(source_file, types, chosen, opened.first_lines)
-    raw = parquet.RAW if opened.kind == "parquet" else None
-    kept_parts, rejected_parts, broken, rows_read, seen_mib = [], [], [], 0, 0.0
-    for rows, unsplit in _parts(opened, layout, bound):
-        kept, rejected = separate(rows, source_file, readings, raw)
-        kept_parts.append(kept)
-        rejected_parts.append(rejected)
-        broken += unsplit
-        rows_read += rows.height + len(unsplit)
-        if opened.size_bytes > BLOCK_BYTES and "raw" in rows.columns:
-            seen_mib += int(rows["raw"].str.len_bytes().sum()) / 2**20
-            total_mib = opened.size_bytes // 2**20
-            report(f"reading {source_file} (MiB)", min(round(seen_mib), total_mib), total_mib)
-    if not rows_read:
-        raise SourceError(f"{source_file} has a header and no rows. Name the file that holds the rows.")
-    kept = pl.concat(kept_parts)
-    rejected = pl.concat([*rejected_parts, rejected_rows(source_file, broken)]).sort("line", maintain_order=True)
-    frame, seen = _settle(kept, chosen)
-    if "outcome" not in frame.columns:
-        frame = frame.with_columns(pl.lit("unknown").alias("outcome"))
-    note = parquet.note_of(opened) if opened.kind == "parquet" else ""
+    stream = stream_trace(path, source_file, format, options)
+    parts = list(stream.parts())
+    kept = pl.concat([part.kept for part in parts])
+    rejected = pl.concat([part.rejected for part in parts]).sort("line", maintain_order=True)
+    frame, seen = _settle(kept, stream.options)
     return SourceRead(
         source_file=source_file,
-        format=layout.name,
-        frame=conform(table("request"), frame.with_columns(pl.lit(source_file).alias("source_file"))),
+        format=stream.format,
+        frame=frame,
         rejected=rejected,
-        rows_read=rows_read,
-        sha256=fingerprint(opened.sha256, layout.name, options or {}),
-        size_bytes=opened.size_bytes,
-        detail="; ".join(filter(None, (note, layout.title, *notes, *seen))),
+        rows_read=kept.height + rejected.height,
+        sha256=stream.sha256,
+        size_bytes=stream.size_bytes,
+        detail="; ".join((*stream.notes, *seen)),
     )
 
 
@@ -92,40 +157,57 @@ def _named(source_file: str, format: str) -> tuple[Layout, ...]:
     return named
 
 
-def _detect(opened: Opened, layouts: Sequence[Layout]) -> tuple[Layout, dict[str, str], dict[str, pl.DataType]]:
+def _detect(
+    opened: Opened, layouts: Sequence[Layout], options: TraceOptions, values: Sequence[object] | None
+) -> tuple[Layout, dict[str, str], dict[str, pl.DataType]]:
     """The layout whose columns the file has, which column stands for which of its cells, and the cells' types."""
-    is_json = bool(opened.first_lines) and opened.first_lines[0].lstrip().startswith("{")
-    if opened.kind == "parquet":
-        schema = parquet.schema_of(opened)
-        header = list(schema)
-    elif is_json:
-        header = jsonl.keys_of(opened.first_lines)
-    else:
-        header = delimited.header_of(opened.first_lines[0])
+    container, header, sample = _shape(opened, values)
     for layout in layouts:
-        if opened.kind == "text" and is_json != (layout.cell_types is not None):
+        if container not in layout.containers or (layout.by_name and len(layouts) > 1 and not options.columns):
             continue
-        bound = layout.bind(header)
+        bound = _bind(layout, header, sample, options)
         if bound is None:
             continue
-        if opened.kind == "parquet":
-            types = {name: schema[column] for name, column in bound.items()}
+        if container == "parquet":
+            types = {name: parquet.schema_of(opened)[column] for name, column in bound.items()}
             parquet.refuse_types(opened, types)
             return layout, bound, types
-        return layout, bound, {name: (layout.cell_types or {}).get(name, pl.String()) for name in bound}
-    expected = "; ".join(layout.expected for layout in layouts)
+        given = layout.cell_types if container == "json" else {}
+        return layout, bound, {name: given.get(name, pl.String()) for name in bound}
+    expected = "; ".join(layout.expected for layout in layouts if not layout.by_name or len(layouts) == 1)
     found = shown(", ".join(header) if header else "".join(opened.first_lines[:1]), 160)
-    what = "keys on its first lines" if is_json else "columns" if opened.kind == "parquet" else "header on line 1"
+    what = {"json": "keys of its first object", "parquet": "columns", "csv": "header on line 1"}[container]
     raise SourceError(
         f"{opened.name}: no trace format fits the {what}. Found {found}. Expected, in any order: "
         f"{expected}. {_hint(header)}"
     )
 
 
+def _shape(
+    opened: Opened, values: Sequence[object] | None
+) -> tuple[Literal["csv", "json", "parquet"], list[str], Mapping[str, object]]:
+    """What the rows are written in, the columns (or the keys of the first object), and that object."""
+    if opened.kind == "parquet":
+        return "parquet", list(parquet.schema_of(opened)), {}
+    if values is not None or opened.first_lines[0].lstrip().startswith("{"):
+        objects = values if values is not None else [jsonl.first_object(opened.first_lines)]
+        sample = next((value for value in objects if isinstance(value, dict)), {})
+        return "json", list(sample), sample
+    return "csv", delimited.header_of(opened.first_lines[0]), {}
+
+
+def _bind(
+    layout: Layout, header: Sequence[str], sample: Mapping[str, object], options: TraceOptions
+) -> dict[str, str] | None:
+    if options.columns and layout.by_name:
+        return layout.mapped(header, sample, options.columns)
+    if layout.recognises is not None:
+        return {name: name for name in layout.columns} if layout.recognises(sample) else None
+    return layout.bind(header)
+
+
 def _hint(header: Sequence[str]) -> str:
     """What to do about a header that fits nothing."""
-    if len(header) == 1 and header[0].startswith("["):
-        return "Write one JSON object a line, not one array."
     for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(header) == 1 and separator in header[0]:
             return f"It is separated by {name}: save it with commas."
@@ -133,40 +215,44 @@ def _hint(header: Sequence[str]) -> str:
     twice = sorted({column for column in header if names.count(column.lower()) > 1})
     if twice:
         return f"Column {shown(twice[0], 30)} stands twice: remove one."
-    return "Rename the columns, or name the file's format."
+    return "Name its columns (format mapped), or rename them."
 
 
-def _parts(opened: Opened, layout: Layout, bound: Mapping[str, str]) -> Iterator[Part]:
+def _cells(
+    opened: Opened, layout: Layout, bound: Mapping[str, str], values: Sequence[object] | None
+) -> Iterator[Cells]:
     if opened.kind == "parquet":
-        yield parquet.cells(opened, bound), []
-    elif layout.cell_types is not None:
-        yield from jsonl.cells(opened, layout.cell_types, bound)
+        for rows in parquet.cells(opened, bound):
+            yield rows, []
+    elif values is not None:
+        yield from jsonl.of_document(values, layout, bound)
+    elif opened.first_lines[0].lstrip().startswith("{"):
+        yield from jsonl.cells(opened, layout, bound)
     else:
         yield from delimited.cells(opened, bound)
 
 
+def _zone_note(naive: int, kept: int, zone: str) -> str:
+    if not naive:
+        return "times with their zone, turned to UTC"
+    which = "times" if naive == kept else f"{naive:,} of {kept:,} times"
+    return f"{which} without a zone, taken as {zone}"
+
+
 def _settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, list[str]]:
-    """Kept rows in order of arrival, spread if that was asked for, and what there is to say about their times."""
-    notes = []
-    if arrivals.NAIVE in kept.columns:
-        naive = int(kept[arrivals.NAIVE].sum())
-        kept = kept.drop(arrivals.NAIVE)
-        if not kept.height:
-            return kept, []
-        if naive:
-            which = "times" if naive == kept.height else f"{naive:,} of {kept.height:,} times"
-            notes.append(f"{which} without a zone, taken as {options.timezone}")
-        else:
-            notes.append("times with their zone, turned to UTC")
+    """Kept rows in order of arrival, spread if that was asked for, caps marked; and what there is to say of them."""
+    if not kept.height:
+        return kept, []
     frame, order = arrivals.in_order(kept)
-    notes.append(order)
+    frame, caps = outcome.capped(frame)
+    notes = [order, *caps, *outcome.told(frame)]
     lattice = arrivals.grid(frame)
     if lattice is None:
         return frame, notes
     distinct, step_s = lattice
     notes.append(f"arrivals on a grid: {distinct:,} distinct times for {frame.height:,} rows, step {step_s:g} s")
     if options.spread == "uniform":
-        frame = arrivals.spread(frame, step_s, options.seed)
+        frame = arrivals.spread(frame.with_columns(written_at=pl.col("arrival_at")), step_s, options.seed)
         notes.append(f"each spread uniformly over its step (seed {options.seed})")
     else:
         notes.append("kept as they are (spread: none)")

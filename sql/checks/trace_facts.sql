@@ -1,15 +1,20 @@
 -- One row of facts about a trace, from which its checks are drawn. $source names it; rejected reasons that begin with
--- $failed are requests the service failed, not broken rows.
+-- $aside are rows that are no request, not broken ones. Lengths are those of the requests that can be replayed.
 WITH kept AS (
     SELECT
         count(*) AS kept,
         min(arrival_at) AS first_at,
         max(arrival_at) AS last_at,
         count(DISTINCT arrival_at) AS times,
-        min(isl_tokens) AS isl_min,
-        max(isl_tokens) AS isl_max,
-        min(osl_tokens) AS osl_min,
-        max(osl_tokens) AS osl_max
+        count(*) FILTER (replayable) AS replayable,
+        count(*) FILTER (outcome IN ('failed', 'rejected')) AS failed,
+        count(*) FILTER (outcome = 'cancelled') AS cancelled,
+        count(*) FILTER (outcome = 'cache_hit') AS cache_hits,
+        count(*) FILTER (outcome IN ('ok', 'unknown') AND NOT replayable) AS unmeasured,
+        min(isl_tokens) FILTER (replayable) AS isl_min,
+        max(isl_tokens) FILTER (replayable) AS isl_max,
+        min(osl_tokens) FILTER (replayable) AS osl_min,
+        max(osl_tokens) FILTER (replayable) AS osl_max
     FROM request
     WHERE source_file = $source
 ),
@@ -19,7 +24,7 @@ caps AS (
         count(*) FILTER (r.isl_tokens = kept.isl_max) AS isl_at_max,
         count(*) FILTER (r.osl_tokens = kept.osl_max) AS osl_at_max
     FROM request AS r, kept
-    WHERE r.source_file = $source
+    WHERE r.source_file = $source AND r.replayable
 ),
 
 steps AS (
@@ -29,9 +34,9 @@ steps AS (
 
 rejects AS (
     SELECT
-        count(*) FILTER (NOT starts_with(reason, $failed)) AS broken,
-        count(*) FILTER (starts_with(reason, $failed)) AS failed,
-        min_by('line ' || line || ': ' || reason, line) FILTER (NOT starts_with(reason, $failed)) AS first_reason
+        count(*) FILTER (NOT starts_with(reason, $aside)) AS broken,
+        count(*) FILTER (starts_with(reason, $aside)) AS aside,
+        min_by('line ' || line || ': ' || reason, line) FILTER (NOT starts_with(reason, $aside)) AS first_reason
     FROM rejected_row
     WHERE source_file = $source
 ),

@@ -1,6 +1,7 @@
 CREATE TABLE "source_file" (
   "source_file" VARCHAR NOT NULL,
   "kind" VARCHAR NOT NULL CHECK ("kind" IN ('trace', 'model', 'accelerator', 'price', 'engine', 'coefficient', 'observation', 'workspace')),
+  "named_by" VARCHAR,
   "format" VARCHAR NOT NULL,
   "sha256" VARCHAR NOT NULL,
   "size_bytes" BIGINT NOT NULL CHECK ("size_bytes" >= 0),
@@ -8,12 +9,14 @@ CREATE TABLE "source_file" (
   "rows_kept" BIGINT NOT NULL CHECK ("rows_kept" >= 0),
   "rows_rejected" BIGINT NOT NULL CHECK ("rows_rejected" >= 0),
   "detail" VARCHAR,
+  "code_version" VARCHAR,
   "loaded_at" TIMESTAMP NOT NULL,
   PRIMARY KEY ("source_file")
 );
 COMMENT ON TABLE "source_file" IS 'a file (or hub revision) that was read';
 COMMENT ON COLUMN "source_file"."source_file" IS 'the file as the workspace names it, or hub id @ revision';
 COMMENT ON COLUMN "source_file"."kind" IS 'what it holds';
+COMMENT ON COLUMN "source_file"."named_by" IS 'what the workspace calls it: itself, or the pattern or folder it is of';
 COMMENT ON COLUMN "source_file"."format" IS 'the format it was read as';
 COMMENT ON COLUMN "source_file"."sha256" IS 'fingerprint of its bytes and of the options it was read with';
 COMMENT ON COLUMN "source_file"."size_bytes" IS 'its size [B]';
@@ -21,6 +24,7 @@ COMMENT ON COLUMN "source_file"."rows_read" IS 'data rows in the file';
 COMMENT ON COLUMN "source_file"."rows_kept" IS 'rows that passed their contract';
 COMMENT ON COLUMN "source_file"."rows_rejected" IS 'rows kept in rejected_row instead';
 COMMENT ON COLUMN "source_file"."detail" IS 'what was detected: units, time zone, block size, options';
+COMMENT ON COLUMN "source_file"."code_version" IS 'version of capsheet that read it';
 COMMENT ON COLUMN "source_file"."loaded_at" IS 'when it was read [UTC]';
 
 CREATE TABLE "rejected_row" (
@@ -39,8 +43,8 @@ CREATE TABLE "request" (
   "source_file" VARCHAR NOT NULL,
   "line" BIGINT NOT NULL CHECK ("line" >= 0),
   "arrival_at" TIMESTAMP NOT NULL,
-  "isl_tokens" BIGINT NOT NULL CHECK ("isl_tokens" > 0 AND "isl_tokens" <= 100000000),
-  "osl_tokens" BIGINT NOT NULL CHECK ("osl_tokens" > 0 AND "osl_tokens" <= 100000000),
+  "isl_tokens" BIGINT CHECK ("isl_tokens" >= 0 AND "isl_tokens" <= 100000000),
+  "osl_tokens" BIGINT CHECK ("osl_tokens" >= 0 AND "osl_tokens" <= 100000000),
   "cached_tokens" BIGINT CHECK ("cached_tokens" >= 0),
   "prefix_hashes" BIGINT[],
   "prefix_block_tokens" INTEGER CHECK ("prefix_block_tokens" > 0),
@@ -48,17 +52,33 @@ CREATE TABLE "request" (
   "model" VARCHAR,
   "adapter" VARCHAR,
   "tenant" VARCHAR,
-  "outcome" VARCHAR NOT NULL CHECK ("outcome" IN ('ok', 'failed', 'cancelled', 'unknown')),
+  "outcome" VARCHAR NOT NULL CHECK ("outcome" IN ('ok', 'failed', 'rejected', 'cancelled', 'cache_hit', 'unknown')),
   "ttft_ms" DOUBLE CHECK (isfinite("ttft_ms") AND "ttft_ms" >= 0),
   "e2e_ms" DOUBLE CHECK (isfinite("e2e_ms") AND "e2e_ms" >= 0),
-  "queue_ms" DOUBLE CHECK (isfinite("queue_ms") AND "queue_ms" >= 0)
+  "queue_ms" DOUBLE CHECK (isfinite("queue_ms") AND "queue_ms" >= 0),
+  "replayable" BOOLEAN NOT NULL,
+  "censored" VARCHAR CHECK ("censored" IN ('input_cap', 'output_cap', 'cancelled')),
+  "written_at" TIMESTAMP,
+  "request_id" VARCHAR,
+  "finish_reason" VARCHAR,
+  "deadline_ms" DOUBLE CHECK (isfinite("deadline_ms") AND "deadline_ms" >= 0),
+  "max_tokens" BIGINT CHECK ("max_tokens" >= 0),
+  "temperature" DOUBLE CHECK (isfinite("temperature") AND "temperature" >= 0),
+  "top_p" DOUBLE CHECK (isfinite("top_p") AND "top_p" >= 0),
+  "samples" INTEGER CHECK ("samples" >= 0),
+  "streaming" BOOLEAN,
+  "structured_output" BOOLEAN,
+  "logprobs" BOOLEAN,
+  "speculative" BOOLEAN,
+  "multimodal" BOOLEAN,
+  "media_items" INTEGER CHECK ("media_items" >= 0)
 );
-COMMENT ON TABLE "request" IS 'one request of a trace';
+COMMENT ON TABLE "request" IS 'one request of a trace, served or not';
 COMMENT ON COLUMN "request"."source_file" IS 'the file a row came from';
-COMMENT ON COLUMN "request"."line" IS 'its line in that file';
+COMMENT ON COLUMN "request"."line" IS 'its line in that file, or its number among the file''s spans or records';
 COMMENT ON COLUMN "request"."arrival_at" IS 'when it reached the service [UTC]';
-COMMENT ON COLUMN "request"."isl_tokens" IS 'input sequence length [tokens]';
-COMMENT ON COLUMN "request"."osl_tokens" IS 'output sequence length [tokens]';
+COMMENT ON COLUMN "request"."isl_tokens" IS 'input sequence length; NULL: unknown [tokens]';
+COMMENT ON COLUMN "request"."osl_tokens" IS 'output sequence length; NULL: unknown [tokens]';
 COMMENT ON COLUMN "request"."cached_tokens" IS 'input tokens the source says were served from cache [tokens]';
 COMMENT ON COLUMN "request"."prefix_hashes" IS 'chained ids of its input blocks: equal ids, equal prefix';
 COMMENT ON COLUMN "request"."prefix_block_tokens" IS 'tokens a prefix block holds [tokens]';
@@ -66,10 +86,26 @@ COMMENT ON COLUMN "request"."session_id" IS 'conversation it belongs to';
 COMMENT ON COLUMN "request"."model" IS 'model the source names';
 COMMENT ON COLUMN "request"."adapter" IS 'LoRA adapter';
 COMMENT ON COLUMN "request"."tenant" IS 'who sent it';
-COMMENT ON COLUMN "request"."outcome" IS 'how it ended';
+COMMENT ON COLUMN "request"."outcome" IS 'how it ended; rejected: turned away (429, 503); cache_hit: answered without an engine';
 COMMENT ON COLUMN "request"."ttft_ms" IS 'observed time to first token [ms]';
 COMMENT ON COLUMN "request"."e2e_ms" IS 'observed end-to-end latency [ms]';
 COMMENT ON COLUMN "request"."queue_ms" IS 'observed queue time [ms]';
+COMMENT ON COLUMN "request"."replayable" IS 'an engine worked on it and both lengths are known: what plans and replays count';
+COMMENT ON COLUMN "request"."censored" IS 'why its lengths fall short of what was wanted: cut at a cap, or cancelled';
+COMMENT ON COLUMN "request"."written_at" IS 'arrival as the source has it, where spreading moved it [UTC]';
+COMMENT ON COLUMN "request"."request_id" IS 'the source''s own id for it';
+COMMENT ON COLUMN "request"."finish_reason" IS 'why the answer ended, in the source''s word';
+COMMENT ON COLUMN "request"."deadline_ms" IS 'how long its client waits before it gives up [ms]';
+COMMENT ON COLUMN "request"."max_tokens" IS 'output limit it asked for [tokens]';
+COMMENT ON COLUMN "request"."temperature" IS 'sampling temperature it asked for';
+COMMENT ON COLUMN "request"."top_p" IS 'nucleus sampling it asked for';
+COMMENT ON COLUMN "request"."samples" IS 'answers it asked for (n)';
+COMMENT ON COLUMN "request"."streaming" IS 'the answer was streamed';
+COMMENT ON COLUMN "request"."structured_output" IS 'it asked for a schema, grammar or JSON';
+COMMENT ON COLUMN "request"."logprobs" IS 'it asked for log probabilities';
+COMMENT ON COLUMN "request"."speculative" IS 'it was decoded speculatively';
+COMMENT ON COLUMN "request"."multimodal" IS 'its input is more than text';
+COMMENT ON COLUMN "request"."media_items" IS 'images, clips and files in its input';
 
 CREATE TABLE "model" (
   "model_id" VARCHAR NOT NULL,

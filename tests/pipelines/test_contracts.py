@@ -131,6 +131,7 @@ def trace(con: duckdb.DuckDBPyConnection, count: int = 600, **columns: object) -
         "isl_tokens": [100 + i for i in range(count)],
         "osl_tokens": [50 + i % 300 for i in range(count)],
         "outcome": "ok",
+        "replayable": True,
     }
     append(con, table("request"), pl.DataFrame(data | columns))
     source(con, rows_read=count)
@@ -170,10 +171,25 @@ def test_broken_rows_are_counted_with_the_first_reason_and_too_many_stop(con: du
 
 
 def test_failed_requests_are_told_apart_from_broken_rows(con: duckdb.DuckDBPyConnection) -> None:
-    trace(con)
-    reject(con, 300, "failed request (0 output tokens)")
-    source(con, 900)
-    assert failed(validate_requests(con, ["t.csv"], 0.0)) == {"no request failed (t.csv)": "300 failed requests"}
+    usual = [i >= 300 for i in range(600)]
+    trace(con, outcome=["ok" if ok else "failed" for ok in usual], replayable=usual)
+    reject(con, 2, "not a request: span GET")
+    source(con, 602)
+    found = failed(validate_requests(con, ["t.csv"], 0.0))
+    assert found == {"no request failed (t.csv)": "300 failed or refused requests"}
+
+
+@pytest.mark.parametrize(
+    ("outcome", "check"),
+    [
+        ("cancelled", "no request was cancelled"),
+        ("cache_hit", "an engine answered every request"),
+        ("ok", "every request's lengths are known"),
+    ],
+)
+def test_requests_a_plan_does_not_count_are_told(con: duckdb.DuckDBPyConnection, outcome: str, check: str) -> None:
+    trace(con, outcome=[outcome, *["ok"] * 599], replayable=[False, *[True] * 599])
+    assert list(failed(validate_requests(con, ["t.csv"]))) == [f"{check} (t.csv)"]
 
 
 def test_a_lost_row_stops_the_run(con: duckdb.DuckDBPyConnection) -> None:

@@ -55,7 +55,7 @@ FILES: dict[str, tuple[bytes, str]] = {
     "gzip of nothing": (gzip.compress(b""), "is empty"),
     "damaged gzip": (b"\x1f\x8b\x08\x00" + b"\x55" * 40, "gzip|unpack|cut short"),
     "a workbook": (b"PK\x03\x04" + b"\x00" * 40, "workbook"),
-    "zstandard": (b"\x28\xb5\x2f\xfd" + b"\x00" * 40, "zstandard"),
+    "zstandard": (b"\x28\xb5\x2f\xfd" + b"\x00" * 40, "cut short"),
     "Parquet cut short": (parquet_cut_short(), "Parquet"),
     "an error in JSON": (b'{"error": "Access is restricted"}', r"\w"),
     "prose": (b"Dear colleague,\nplease find attached\n", r"\w"),
@@ -137,7 +137,7 @@ def test_a_header_that_fits_nothing_says_what_was_found_and_what_is_expected(tmp
         ("TIMESTAMP;ContextTokens;GeneratedTokens\n", "separated by semicolons"),
         ("TIMESTAMP\tContextTokens\tGeneratedTokens\n", "separated by tabs"),
         ("TIMESTAMP,ContextTokens,contexttokens,GeneratedTokens\n", "'ContextTokens' stands twice"),
-        ('[{"timestamp":0}]\n', "one JSON object a line"),
+        ('[{"timestamp":0}]\n', "keys of its first object"),
     ],
 )
 def test_a_header_that_nearly_fits_says_what_is_wrong_with_it(tmp_path: Path, text: str, hint: str) -> None:
@@ -160,7 +160,7 @@ def test_a_broken_parquet_row_is_kept_with_its_number_and_values(tmp_path: Path)
     frame.write_parquet(tmp_path / "t.parquet")
     got = read_trace(tmp_path / "t.parquet", "t.parquet")
     assert got.rejected.select("line", "reason").rows() == [
-        (2, "isl_tokens '-1' is not above zero"),
+        (2, "isl_tokens '-1' is negative"),
         (3, "arrival_s 'NaN' is not a number"),
     ]
     assert got.rejected["raw"][0] == '{"arrival_s":2.0,"isl_tokens":-1,"osl_tokens":"1"}'
@@ -181,8 +181,8 @@ def broken_cells(name: str) -> dict[str, tuple[str, str]]:
             "not JSON": ('{"timestamp": 0,', "not a JSON object"),
             "missing": ('{"timestamp": 0, "input_length": 600, "hash_ids": [1, 2]}', "output_length is missing"),
             "text": (good.replace("600", '"=1+1"'), "wrong type"),
-            "negative": (good.replace('"output_length": 5', '"output_length": -5'), "not above zero"),
-            "zero": (good.replace('"output_length": 5', '"output_length": 0'), "not above zero"),
+            "negative": (good.replace('"output_length": 5', '"output_length": -5'), "is negative"),
+            "zero": (good.replace("600", "0"), "not above zero"),
             "NaN": (good.replace('"timestamp": 0', '"timestamp": NaN'), "wrong type|not a number"),
             "absurd": (good.replace('"output_length": 5', '"output_length": 1e9'), "above 100,000,000"),
             "a fraction": (good.replace('"output_length": 5', '"output_length": 5.5'), "not a whole number"),
@@ -205,7 +205,7 @@ def broken_cells(name: str) -> dict[str, tuple[str, str]]:
         "text": (with_cell(at, "many"), "not a whole number"),
         "a formula": (with_cell(at, "=HYPERLINK(1)"), "'=HYPERLINK.1.' is not a whole number"),
         "SQL": (with_cell(at, "1'; DROP TABLE request; --"), "not a whole number"),
-        "negative": (with_cell(at, "-3"), "not above zero"),
+        "negative": (with_cell(at, "-3"), "not above zero|is negative"),
         "zero": (with_cell(at, "0"), "not above zero"),
         "NaN": (with_cell(at, "NaN"), "not a whole number"),
         "infinity": (with_cell(at, "inf"), "not a whole number"),
@@ -249,11 +249,11 @@ def test_a_row_in_another_encoding_is_rejected_alone(tmp_path: Path) -> None:
     assert got.rejected.select("line", "reason").rows() == [(3, "not UTF-8 (byte 12)")]
 
 
-def trace_of(broken: int, failed: int, sound: int) -> SourceRead:
+def trace_of(broken: int, aside: int, sound: int) -> SourceRead:
     rows = [(i + 2, "isl_tokens '' is missing", "x") for i in range(broken)]
-    rows += [(i + 500, "failed request (0 output tokens)", "x") for i in range(failed)]
+    rows += [(i + 500, "not a request: span GET", "x") for i in range(aside)]
     frame = pl.DataFrame({"line": range(sound)})
-    total = broken + failed + sound
+    total = broken + aside + sound
     return SourceRead("t.csv", "azure", frame, rejected_rows("t.csv", rows), total, "", 0, "")
 
 

@@ -51,8 +51,8 @@ def test_the_azure_conversation_trace_is_read_whole(shared: Path) -> None:
         ("azure2024_code_1week.sample.csv", "azure", 11, 0),
         ("azure2024_conv_1week.sample.csv", "azure", 10, 0),
         ("azure2025_lmm_multimodal.sample.csv", "azure", 9, 0),
-        ("burstgpt_v1_6col.sample.csv", "burstgpt", 3, 1),
-        ("burstgpt_v2.sample.csv", "burstgpt", 6, 1),
+        ("burstgpt_v1_6col.sample.csv", "burstgpt", 4, 1),
+        ("burstgpt_v2.sample.csv", "burstgpt", 7, 1),
     ],
 )
 def test_published_samples_are_detected_by_their_header(
@@ -150,7 +150,7 @@ def test_burstgpt_seconds_need_not_start_at_zero_and_failures_are_not_breakage(t
     kept = got.frame.row(0, named=True)
     assert kept["arrival_at"] == at(2026, 8, 14, 0, 1, 50, 500000)
     assert (kept["session_id"], kept["e2e_ms"], kept["ttft_ms"], kept["outcome"]) == ("s1", 43_000.0, None, "ok")
-    assert got.rejected.select("line", "reason").rows() == [(3, "failed request (0 output tokens)")]
+    assert got.frame.select("line", "outcome", "replayable").rows() == [(2, "ok", True), (3, "failed", False)]
     assert (got.failed_requests, got.broken_rows) == (1, 0)
     check_tolerance(got, 0.0)
 
@@ -220,8 +220,8 @@ def test_capsheets_own_layout_reads_the_same_from_csv_and_parquet(tmp_path: Path
     frame.write_parquet(tmp_path / "t.parquet")
     from_parquet = read_trace(tmp_path / "t.parquet", "trace.csv")
     assert from_csv.frame.drop("line").equals(from_parquet.frame.drop("line"))
-    assert from_csv.frame["line"].to_list() == [2, 3]
-    assert from_parquet.frame["line"].to_list() == [1, 2]
+    assert from_csv.frame["line"].to_list() == [2, 3, 4]
+    assert from_parquet.frame["line"].to_list() == [1, 2, 3]
     assert from_csv.failed_requests == from_parquet.failed_requests == 1
 
 

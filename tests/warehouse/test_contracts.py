@@ -17,6 +17,7 @@ from warehouse.contracts import ContractError, expectations, violations
 from warehouse.ddl import create_statements, stored_tables
 from warehouse.frames import polars_schema
 from warehouse.registry import Column, Table, table
+from warehouse.tables.sources import OUTCOMES
 from warehouse.write import append
 
 REQUEST = table("request")
@@ -62,27 +63,32 @@ def test_valid_rows_of_every_table_are_kept_as_they_are(of: Table) -> None:
 @pytest.mark.parametrize(
     ("column", "value", "reason"),
     [
-        ("osl_tokens", 0, "osl_tokens is 0, must be above 0"),
-        ("osl_tokens", "-3", "osl_tokens is '-3', must be above 0"),
+        ("osl_tokens", -1, "osl_tokens is -1, must be at least 0"),
+        ("prefix_block_tokens", 0, "prefix_block_tokens is 0, must be above 0"),
+        ("osl_tokens", "-3", "osl_tokens is '-3', must be at least 0"),
         ("osl_tokens", 100_000_001, "osl_tokens is 100000001, must be at most 100,000,000"),
         ("osl_tokens", 1.5, "osl_tokens is 1.5, not a whole number"),
         ("osl_tokens", math.nan, "osl_tokens is NaN, not a whole number"),
         ("osl_tokens", 1e300, "osl_tokens is 1e+300, not a whole number"),
         ("osl_tokens", "12 tokens", "osl_tokens is '12 tokens', not a whole number"),
         ("osl_tokens", "9" * 30, f"osl_tokens is '{'9' * 30}', too large for BIGINT"),
-        ("osl_tokens", None, "osl_tokens is missing"),
-        ("osl_tokens", "", "osl_tokens is missing"),
+        ("arrival_at", None, "arrival_at is missing"),
+        ("arrival_at", "", "arrival_at is missing"),
         ("osl_tokens", True, "osl_tokens is true, not a whole number"),
         ("ttft_ms", -0.5, "ttft_ms is -0.5, must be at least 0"),
         ("ttft_ms", math.nan, "ttft_ms is NaN, not a finite number"),
         ("ttft_ms", "inf", "ttft_ms is 'inf', not a finite number"),
         ("ttft_ms", "fast", "ttft_ms is 'fast', not a number"),
-        ("outcome", "great", "outcome is 'great', not one of ok, failed, cancelled, unknown"),
+        ("outcome", "great", "outcome is 'great', not one of ok, failed, rejected, cancelled, cache_hit, unknown"),
         ("arrival_at", "yesterday", "arrival_at is 'yesterday', not a time"),
         ("arrival_at", "2024-13-01 00:00:00", "arrival_at is '2024-13-01 00:00:00', not a time"),
         ("prefix_hashes", "1,2", "prefix_hashes is '1,2', not a list of whole numbers"),
         ("tenant", 7, "tenant is 7, not text"),
-        ("outcome", "x" * 90, f"outcome is '{'x' * 40}', not one of ok, failed, cancelled, unknown"),
+        (
+            "outcome",
+            "x" * 90,
+            f"outcome is '{'x' * 40}', not one of ok, failed, rejected, cancelled, cache_hit, unknown",
+        ),
     ],
 )
 def test_a_bad_value_is_named_with_what_it_should_be(column: str, value: object, reason: str) -> None:
@@ -113,12 +119,12 @@ def test_text_that_says_exactly_a_value_is_taken_for_it(column: str, value: obje
 
 def test_every_fault_of_a_row_is_told_in_one_reason_on_its_line() -> None:
     frame = valid_rows(REQUEST, 3, line=[11, 12, 13]).with_columns(
-        isl_tokens=pl.Series([5, 0, 5]), outcome=pl.Series(["ok", "great", "ok"])
+        isl_tokens=pl.Series([5, -1, 5]), outcome=pl.Series(["ok", "great", "ok"])
     )
     kept, rejected = violations(REQUEST, frame)
     assert kept["line"].to_list() == [11, 13]
     assert rejected.rows() == [
-        (12, "isl_tokens is 0, must be above 0; outcome is 'great', not one of ok, failed, cancelled, unknown")
+        (12, f"isl_tokens is -1, must be at least 0; outcome is 'great', not one of {', '.join(OUTCOMES)}")
     ]
 
 
@@ -135,8 +141,8 @@ def test_of_rows_with_one_key_the_first_sound_one_is_kept() -> None:
 
 
 def test_columns_that_are_missing_or_unknown_stop_the_whole_frame() -> None:
-    with pytest.raises(ContractError, match="missing osl_tokens; unknown colour"):
-        violations(REQUEST, valid_rows(REQUEST, 1).rename({"osl_tokens": "colour"}))
+    with pytest.raises(ContractError, match="missing outcome; unknown colour"):
+        violations(REQUEST, valid_rows(REQUEST, 1).rename({"outcome": "colour"}))
     with pytest.raises(ContractError, match="which line"):
         violations(THING, valid_rows(THING, 1))
 

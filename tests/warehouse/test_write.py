@@ -48,7 +48,9 @@ def test_whatever_the_order_of_runs_each_source_holds_its_last_rows(runs: list[t
 
 
 def test_columns_go_by_name_and_an_absent_optional_one_is_null(empty: Warehouse) -> None:
-    frame = _requests(2, "a.csv").select("osl_tokens", "isl_tokens", "line", "outcome", "arrival_at", "source_file")
+    frame = _requests(2, "a.csv").select(
+        "osl_tokens", "isl_tokens", "replayable", "line", "outcome", "arrival_at", "source_file"
+    )
     with empty.writer() as con:
         replace_rows(con, REQUEST, frame, {"source_file": "a.csv"})
         rows = con.execute("SELECT isl_tokens, osl_tokens, ttft_ms FROM request ORDER BY line").fetchall()
@@ -57,8 +59,8 @@ def test_columns_go_by_name_and_an_absent_optional_one_is_null(empty: Warehouse)
 
 def test_an_absent_mandatory_column_or_an_unknown_one_is_refused_by_name(empty: Warehouse) -> None:
     with empty.writer() as con:
-        with pytest.raises(WriteRefused, match="needs a value in osl_tokens"):
-            replace_rows(con, REQUEST, _requests(2, "a").drop("osl_tokens"), "all")
+        with pytest.raises(WriteRefused, match="needs a value in outcome"):
+            replace_rows(con, REQUEST, _requests(2, "a").drop("outcome"), "all")
         with pytest.raises(WriteRefused, match="request has no column colour"):
             replace_rows(con, REQUEST, _requests(2, "a").with_columns(colour=pl.lit("red")), "all")
 
@@ -104,8 +106,8 @@ def test_a_row_outside_the_scope_it_replaces_is_refused(empty: Warehouse) -> Non
 @pytest.mark.parametrize(
     ("column", "value"),
     [
-        ("isl_tokens", 0),
-        ("isl_tokens", None),
+        ("isl_tokens", -1),
+        ("outcome", None),
         ("outcome", "perhaps"),
         ("ttft_ms", -1.0),
         ("ttft_ms", float("nan")),

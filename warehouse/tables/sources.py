@@ -10,6 +10,7 @@ SOURCE_FILE = Table(
     (
         Column("source_file", "VARCHAR", "the file as the workspace names it, or hub id @ revision"),
         Column("kind", "VARCHAR", "what it holds", allowed=SOURCE_KINDS),
+        Column("named_by", "VARCHAR", "what the workspace calls it: itself, or the pattern or folder it is of", "", True),
         Column("format", "VARCHAR", "the format it was read as"),
         Column("sha256", "VARCHAR", "fingerprint of its bytes and of the options it was read with"),
         Column("size_bytes", "BIGINT", "its size", "B", minimum=0),
@@ -17,6 +18,7 @@ SOURCE_FILE = Table(
         Column("rows_kept", "BIGINT", "rows that passed their contract", minimum=0),
         Column("rows_rejected", "BIGINT", "rows kept in rejected_row instead", minimum=0),
         Column("detail", "VARCHAR", "what was detected: units, time zone, block size, options", nullable=True),
+        Column("code_version", "VARCHAR", "version of capsheet that read it", nullable=True),
         Column("loaded_at", "TIMESTAMP", "when it was read", "UTC"),
     ),
     key=("source_file",),
@@ -34,15 +36,17 @@ REJECTED_ROW = Table(
     key=("source_file", "line", "reason"),
 )
 
+OUTCOMES = ("ok", "failed", "rejected", "cancelled", "cache_hit", "unknown")
+
 REQUEST = Table(
     "request",
-    "one request of a trace",
+    "one request of a trace, served or not",
     (
         Column("source_file", "VARCHAR", "the file a row came from"),
-        Column("line", "BIGINT", "its line in that file", minimum=0),
+        Column("line", "BIGINT", "its line in that file, or its number among the file's spans or records", minimum=0),
         Column("arrival_at", "TIMESTAMP", "when it reached the service", "UTC"),
-        Column("isl_tokens", "BIGINT", "input sequence length", "tokens", positive=True, maximum=100_000_000),
-        Column("osl_tokens", "BIGINT", "output sequence length", "tokens", positive=True, maximum=100_000_000),
+        Column("isl_tokens", "BIGINT", "input sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
+        Column("osl_tokens", "BIGINT", "output sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
         Column("cached_tokens", "BIGINT", "input tokens the source says were served from cache", "tokens", True, 0),
         Column("prefix_hashes", "BIGINT[]", "chained ids of its input blocks: equal ids, equal prefix", nullable=True),
         Column("prefix_block_tokens", "INTEGER", "tokens a prefix block holds", "tokens", True, positive=True),
@@ -50,10 +54,39 @@ REQUEST = Table(
         Column("model", "VARCHAR", "model the source names", nullable=True),
         Column("adapter", "VARCHAR", "LoRA adapter", nullable=True),
         Column("tenant", "VARCHAR", "who sent it", nullable=True),
-        Column("outcome", "VARCHAR", "how it ended", allowed=("ok", "failed", "cancelled", "unknown")),
+        Column(
+            "outcome",
+            "VARCHAR",
+            "how it ended; rejected: turned away (429, 503); cache_hit: answered without an engine",
+            allowed=OUTCOMES,
+        ),
         Column("ttft_ms", "DOUBLE", "observed time to first token", "ms", True, 0),
         Column("e2e_ms", "DOUBLE", "observed end-to-end latency", "ms", True, 0),
         Column("queue_ms", "DOUBLE", "observed queue time", "ms", True, 0),
+        Column(
+            "replayable", "BOOLEAN", "an engine worked on it and both lengths are known: what plans and replays count"
+        ),
+        Column(
+            "censored",
+            "VARCHAR",
+            "why its lengths fall short of what was wanted: cut at a cap, or cancelled",
+            nullable=True,
+            allowed=("input_cap", "output_cap", "cancelled"),
+        ),
+        Column("written_at", "TIMESTAMP", "arrival as the source has it, where spreading moved it", "UTC", True),
+        Column("request_id", "VARCHAR", "the source's own id for it", nullable=True),
+        Column("finish_reason", "VARCHAR", "why the answer ended, in the source's word", nullable=True),
+        Column("deadline_ms", "DOUBLE", "how long its client waits before it gives up", "ms", True, 0),
+        Column("max_tokens", "BIGINT", "output limit it asked for", "tokens", True, 0),
+        Column("temperature", "DOUBLE", "sampling temperature it asked for", nullable=True, minimum=0),
+        Column("top_p", "DOUBLE", "nucleus sampling it asked for", nullable=True, minimum=0),
+        Column("samples", "INTEGER", "answers it asked for (n)", nullable=True, minimum=0),
+        Column("streaming", "BOOLEAN", "the answer was streamed", nullable=True),
+        Column("structured_output", "BOOLEAN", "it asked for a schema, grammar or JSON", nullable=True),
+        Column("logprobs", "BOOLEAN", "it asked for log probabilities", nullable=True),
+        Column("speculative", "BOOLEAN", "it was decoded speculatively", nullable=True),
+        Column("multimodal", "BOOLEAN", "its input is more than text", nullable=True),
+        Column("media_items", "INTEGER", "images, clips and files in its input", nullable=True, minimum=0),
     ),
     key=("source_file", "line"),
 )
