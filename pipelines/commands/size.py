@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from pipelines.commands import show, size_page
+from pipelines.planning.account_figures import memory_figures
 from pipelines.planning.calculation import Calculation, calculate
 from pipelines.planning.catalog import shipped
 from pipelines.planning.launch import compatibility, launch_command
 from pipelines.planning.rules_of_thumb import read_coefficients
-from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, memory_figures, size
+from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
 from pipelines.sources.models import read_model
 from warehouse.errors import CapsheetError
 

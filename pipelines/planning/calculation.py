@@ -98,12 +98,14 @@ def calculate(sized: Sized, catalog: Catalog) -> Calculation:
 def _lengths(sized: Sized) -> tuple[int, int, list[str]]:
     """Input and output length of the mean request, and which were assumed."""
     ask, length = sized.ask, sized.settings.max_model_len
-    isl = ask.isl_tokens or max(1, min(ISL_TOKENS, length - (ask.osl_tokens or min(OSL_TOKENS, length // 4))))
-    osl = ask.osl_tokens or max(1, min(OSL_TOKENS, length - isl))
+    given_isl, given_osl = ask.isl_tokens, ask.osl_tokens
+    osl = given_osl or max(1, min(OSL_TOKENS, length - given_isl if given_isl else length // 4))
+    isl = given_isl or max(1, min(ISL_TOKENS, length - osl))
     if isl + osl > max(length, 2):
+        asked = " and ".join(f"--{n} {v:,}" for n, v in (("isl", given_isl), ("osl", given_osl)) if v is not None)
         raise CapsheetError(
-            f"--isl {isl:,} and --osl {osl:,} make {isl + osl:,} tokens, beyond --max-model-len {length:,}. Shorten "
-            "them or raise it."
+            f"{asked} makes a request of at least {isl + osl:,} tokens, beyond --max-model-len {length:,}. Shorten it, "
+            "or raise the limit."
         )
     named = (("isl", ask.isl_tokens, isl), ("osl", ask.osl_tokens, osl))
     return isl, osl, [f"{name} {value:,} tokens" for name, given, value in named if given is None]

@@ -1,11 +1,13 @@
 """One configuration sized without a workspace: what was asked, what was resolved, the memory account as figures.
 
-Belongs here: turning the options of `capsheet size` into estimator calls, and refusing what cannot be. Does not: time
-and throughput (`calculation`), the launch command (`launch`), wording and tables (`pipelines.commands`).
+Belongs here: turning the options of `capsheet size` into estimator calls, and refusing what cannot be. Does not: the
+account as figures (`account_figures`), time and throughput (`calculation`), the launch command (`launch`), wording and
+tables (`pipelines.commands`).
 """
 
 from __future__ import annotations
 
+import difflib
 import math
 import re
 from collections.abc import Mapping, Sequence
@@ -15,19 +17,44 @@ from typing import Any
 from estimator.architecture import Architecture
 from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
-from estimator.hardware import Accelerator, resolve_gpu
+from estimator.hardware import ALIASES, Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.versions import version_key
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from pipelines.planning.catalog import Catalog
-from pipelines.planning.figures import Figure
 from pipelines.sources import ModelRead
 from warehouse.errors import CapsheetError
 
 TP_SIZES = (1, 2, 4, 8, 16)
 GRAPHS_OUTSIDE = "CUDA graphs take {needed:.2f} GiB outside the budget and {left:.2f} GiB is left: warm-up may run out"
-_ENGINES = {"vllm": "vllm", "sglang": "sglang", "tensorrtllm": "tensorrt-llm", "trtllm": "tensorrt-llm"}
-_VERSION = re.compile(r"v?\d+(\.\d+)*([.-]?(rc|post|dev|a|b)\d+)?")
+LARGEST_REPLICA = 4096
+"""Accelerators of the largest replica that is sized."""
+_RANGES = (
+    ("tp", 1, 10**9, "a number of ranks"),
+    ("pp", 1, 10**9, "a number of stages"),
+    ("dp", 1, 10**9, "a number of ranks"),
+    ("ep", 1, 10**9, "a number of ranks"),
+    ("gpu_memory_utilization", 0.01, 1, "a share of memory, such as 0.9,"),
+    ("max_model_len", 1, 10**9, "a number of tokens"),
+    ("max_num_seqs", 1, 10**6, "a number of sequences"),
+    ("max_num_batched_tokens", 1, 10**9, "a number of tokens"),
+    ("isl_tokens", 1, 10**9, "a number of tokens"),
+    ("osl_tokens", 1, 10**9, "a number of tokens"),
+    ("concurrency", 1, 10**7, "a number of requests"),
+    ("ttft_ms", 0.001, 10**9, "a time in milliseconds"),
+    ("tpot_ms", 0.001, 10**9, "a time in milliseconds"),
+)
+"""Field, least, largest and what it is; NaN is in no range."""
+_ENGINES = {
+    "vllm": "vllm",
+    "sglang": "sglang",
+    "sgl": "sglang",
+    "tensorrtllm": "tensorrt-llm",
+    "trtllm": "tensorrt-llm",
+}
+_NAME_AND_VERSION = re.compile(r"(?P<name>.*?)\s*(?:@|==|:|=|\s(?=v?\d))\s*(?P<version>.*)", re.DOTALL)
+_VERSION = re.compile(r"v?(?P<number>\d{1,9}(\.\d{1,9}){0,3}([.-]?(rc|post|dev|a|b)\d{1,9})*)(\+[\w.]{1,40})?")
+_SETTING = re.compile(r"(gpu_memory_utilization|max_model_len|max_num_seqs|max_num_batched_tokens|kv_cache_dtype) is ")
 
 
 @dataclass(frozen=True, slots=True)
@@ -53,6 +80,19 @@ class Ask:
     ttft_ms: float | None = None
     tpot_ms: float | None = None
     coefficients: Mapping[str, float] = field(default_factory=dict)
+
+    def __post_init__(self) -> None:
+        """Raise CapsheetError for a size or target that no deployment has."""
+        for flag, low, high, what in _RANGES:
+            value = getattr(self, flag)
+            if value is not None and not low <= value <= high:
+                name = flag.removesuffix("_tokens").replace("_", "-")
+                raise CapsheetError(f"--{name} is {str(value)[:24]}; {what} is from {low:g} to {high:,}.")
+        if self.gpus_per_replica > LARGEST_REPLICA:
+            raise CapsheetError(
+                f"tp {self.tp} x pp {self.pp} x dp {self.dp} is {self.gpus_per_replica:.12g} accelerators a replica; "
+                f"capsheet sizes up to {LARGEST_REPLICA:,}."
+            )
 
     @property
     def gpus_per_replica(self) -> int:
@@ -157,37 +197,73 @@ def account_of(
 
 
 def card(name: str, catalog: Catalog) -> Accelerator:
-    """The accelerator a name means; NaN stands for a bandwidth or rate that no source gives.
+    """The accelerator a name means, or the instance type of a provider that the prices know; NaN stands for a bandwidth
+    or rate that no source gives.
 
-    Raises CapsheetError naming the nearest accelerators.
+    Raises CapsheetError that says what to write instead.
     """
     from warehouse.catalog import read_catalog
 
-    if resolve_gpu(name, catalog.accelerators) is None:
-        rows = {row["gpu_id"]: row for row in read_catalog("accelerators").to_dicts() if row["visible_memory_gib"]}
-        known = resolve_gpu(name, rows)
-        if known is not None:
-            unknown = {"memory_bandwidth_gbs": math.nan, "fp16_dense_tflops": math.nan}
-            fields = {n: rows[known][n] for n in Accelerator.__dataclass_fields__ if rows[known][n] is not None}
-            return Accelerator(**(unknown | fields))
-    return catalog.accelerator(name, "--gpu")
+    known = resolve_gpu(name, catalog.accelerators)
+    if known is not None:
+        return catalog.accelerators[known]
+    rows = {row["gpu_id"]: row for row in read_catalog("accelerators").to_dicts()}
+    known = resolve_gpu(name, rows) or _instance(name)
+    if known is None:
+        raise CapsheetError(_unknown_card(name, list(rows)))
+    row = rows[known]
+    if row["visible_memory_gib"] is None:
+        raise CapsheetError(
+            f"--gpu: the catalogue has {known} without its memory, which no source gives ({row['note']}). Name another."
+        )
+    unknown = {"memory_bandwidth_gbs": math.nan, "fp16_dense_tflops": math.nan}
+    fields = {n: row[n] for n in Accelerator.__dataclass_fields__ if row.get(n) is not None}
+    return Accelerator(**(unknown | fields))
+
+
+def _instance(name: str) -> str | None:
+    """The accelerator of a provider's instance type, such as AWS's p5.48xlarge, as the prices name them."""
+    from warehouse.catalog import read_catalog
+
+    skus = read_catalog("prices").select("sku", "gpu_id").drop_nulls()
+    return {sku.lower(): str(gpu_id) for sku, gpu_id in skus.iter_rows()}.get(name.strip().lower())
+
+
+def _unknown_card(name: str, known: list[str]) -> str:
+    """What is wrong with the name of an accelerator, in one line."""
+    counted = re.fullmatch(r"\s*(\d{1,4})\s*[x*×]\s*(.+)", name) or re.fullmatch(r"(.+?)\s*[x*×:]\s*(\d{1,4})\s*", name)
+    if counted is not None:
+        first, last = counted.groups()
+        count, inner = (first, last) if first.isdigit() else (last, first)
+        one = resolve_gpu(inner, known)
+        if one is not None:
+            return f"--gpu names one accelerator; {count} of them are --gpu {one} --tp {count}, or --pp and --dp."
+    shown_name = repr(name[:40] + ("..." if len(name) > 40 else ""))
+    spelt = {alias.lower(): gpu_id for alias, gpu_id in (ALIASES | {gpu_id: gpu_id for gpu_id in known}).items()}
+    near = difflib.get_close_matches(name[:40].lower(), list(spelt), n=6, cutoff=0.55)
+    ids = list(dict.fromkeys(spelt[spelling] for spelling in near if spelt[spelling] in known))[:3]
+    hint = f"Near it: {', '.join(ids)}" if ids else f"It has {', '.join(sorted(known))}"
+    return f"--gpu: the catalogue has no accelerator {shown_name}. {hint}."
 
 
 def engine_of(text: str, catalog: Catalog) -> tuple[str, str, bool]:
-    """Engine, version, and whether the version was left open, from `name@version` or `name`.
+    """Engine, version, and whether the version was left open: `vllm@0.19.0`, `vllm==0.19.0`, `vllm 0.19` or `vllm`.
 
     Left open, it is the newest version from which on a figure of the catalogue holds. Raises CapsheetError.
     """
-    name, at, version = text.strip().partition("@")
-    engine = _ENGINES.get(re.sub(r"[^a-z]", "", name.lower()))
+    parts = _NAME_AND_VERSION.fullmatch(text.strip())
+    name, version = (parts["name"], parts["version"]) if parts else (text.strip(), None)
+    engine = _ENGINES.get(re.sub(r"[\s_-]", "", name.lower()))
     rows = [row for row in catalog.profile if row["engine"] == engine]
     if engine is None or not rows:
         known = ", ".join(sorted({str(row["engine"]) for row in catalog.profile}))
         raise CapsheetError(f"--engine: no engine {name[:40]!r}; there are {known}. Write it like vllm@0.19.0.")
-    if at and not _VERSION.fullmatch(version):
+    if version is None:
+        return engine, max((str(row["version_from"]) for row in rows), key=version_key), True
+    number = _VERSION.fullmatch(version)
+    if number is None:
         raise CapsheetError(f"--engine: {version[:40]!r} is no version. Write it like {engine}@0.19.0.")
-    newest = max((str(row["version_from"]) for row in rows), key=version_key)
-    return engine, version.removeprefix("v") or newest, not at
+    return engine, number["number"], False
 
 
 def accepted_tp(architecture: Architecture) -> list[int]:
@@ -216,117 +292,12 @@ def _check_ranks(ask: Ask, architecture: Architecture, engine: str) -> None:
         raise CapsheetError(f"--ep {ask.ep}: {ask.model} has {experts} experts. Use at most as many ranks.")
 
 
-def memory_figures(sized: Sized) -> list[Figure]:
-    """The account's figures, parameters first, each with its formula and inputs; values None where nothing is sure."""
-    architecture, account, settings = sized.architecture, sized.account, sized.settings
-    sure = account is not None
-    terms = {term.term: term for term in account.terms} if account else {}
-    config = f"config.json: {sized.read.source}"
-    label = {name: term.label for name, term in terms.items()}
-
-    def figure(name: str, unit: str, term: str, formula: str, **inputs: object) -> Figure:
-        value = getattr(account, name) if account else None
-        source = terms[term].source if term in terms else "not accounted for"
-        return Figure(name, value, unit, label.get(term, "estimated"), source, formula, inputs)
-
-    shown = {name: term.value for name, term in terms.items()}
-    layers = len(architecture.layers)
-    length = settings.max_model_len
-    return [
-        Figure(
-            "parameters_total",
-            architecture.parameters_total if sure else None,
-            "",
-            "inferred",
-            config,
-            "embedding + head + sum over layers (attention + norms + dense + experts) + vision",
-            {"layers": layers, "hidden_size": architecture.hidden_size, "vocab_size": architecture.vocab_size},
-        ),
-        Figure(
-            "parameters_active",
-            architecture.parameters_active if sure else None,
-            "",
-            "inferred",
-            config,
-            "parameters_total less routed experts a token leaves idle and the vision tower",
-            _experts(architecture),
-        ),
-        figure(
-            "weights_gib_per_gpu",
-            "GiB",
-            "weights",
-            "bytes by part / the ranks that slice it; copies, embedding and head on their ranks; the binding stage",
-            total_gib=sized.weights.total_bytes / 2**30,
-            tp=sized.ask.tp,
-            pp=sized.ask.pp,
-            dp=sized.ask.dp,
-            ep=sized.ask.ep,
-            precision=sized.weights.precision,
-        ),
-        figure(
-            "activation_gib_per_gpu",
-            "GiB",
-            "activation",
-            "the larger of forward pass and sampler in the profiling run",
-            max_num_seqs=settings.max_num_seqs,
-            max_num_batched_tokens=settings.max_num_batched_tokens,
-            vocab_size=architecture.vocab_size,
-            hidden_size=architecture.hidden_size,
-        ),
-        figure("non_torch_gib_per_gpu", "GiB", "non_torch", "engine profile at this TP", tp=sized.ask.tp),
-        figure(
-            "graph_gib_per_gpu",
-            "GiB",
-            "cuda_graphs",
-            "(base + layers x each + experts) x (captured / largest) ^ 0.5",
-            layers=layers,
-        ),
-        figure("kv_budget_gib_per_gpu", "GiB", "kv_budget", _rule(settings.engine), **shown),
-        figure(
-            "kv_bytes_per_token_per_gpu",
-            "B",
-            "kv_bytes_per_token",
-            "sum over layers of cached elements of a rank x bytes of one",
-            kv_cache_dtype=settings.kv_cache_dtype,
-            attention=architecture.attention_kind,
-            tp=sized.ask.tp,
-        ),
-        figure(
-            "kv_budget_tokens",
-            "tokens",
-            "kv_budget_tokens",
-            "whole blocks of the budget, in tokens as this engine counts them",
-            blocks=account.kv_blocks if account else None,
-            block_tokens=account.layout.printed_block_tokens if account else None,
-        ),
-        Figure(
-            "max_concurrency",
-            account.max_concurrency(length) if account else None,
-            "requests",
-            label.get("max_concurrency", "estimated"),
-            terms["max_concurrency"].source if terms else "not accounted for",
-            "blocks / blocks of a request of max_model_len tokens, on one engine core",
-            {"max_model_len": length, "blocks": account.kv_blocks if account else None},
-        ),
-        figure("state_gib_per_sequence", "GiB", "state_per_sequence", "recurrent layers' state of one sequence"),
-    ]
-
-
-def _experts(architecture: Architecture) -> dict[str, object]:
-    forwards = [layer.feed_forward for layer in architecture.layers if layer.feed_forward.experts]
-    if not forwards:
-        return {"experts": 0}
-    return {"experts": forwards[0].experts, "experts_per_token": forwards[0].experts_per_token}
-
-
-def _rule(engine: str) -> str:
-    return {
-        "sglang": "(visible - non_torch) x mem_fraction_static - weights - safety",
-        "tensorrt-llm": "(visible - weights - activation - non_torch) x free_gpu_memory_fraction - safety",
-    }.get(engine, "visible x utilization - weights - activation - non_torch [- graphs from 0.21] - safety")
-
-
 def _one_line(model: str, error: Exception) -> str:
-    """An estimator's message as one line that names the model once."""
+    """An estimator's message as one line that names the option it is about, or the model, once."""
     text = " ".join(str(error).split())[:400]
+    setting = _SETTING.match(text)
+    if setting:
+        return f"--{setting[1].replace('_', '-')}{text[setting.end(1) :]}"
+    if isinstance(error, UnsupportedPrecision):
+        return f"--quantization: {text}"
     return text if text.startswith(model) else f"{model}: {text}"

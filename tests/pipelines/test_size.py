@@ -133,13 +133,27 @@ def test_a_model_that_is_not_wholly_understood_gets_no_figure(
         ({"engine": "llama.cpp"}, "no engine"),
         ({"engine": "vllm@newest"}, "no version"),
         ({"engine": "vllm@"}, "no version"),
-        ({"quantization": "fp3"}, "precision"),
-        ({"kv_cache_dtype": "fp3"}, "kv_cache_dtype"),
-        ({"gpu_memory_utilization": 1.5}, "gpu_memory_utilization"),
-        ({"gpu_memory_utilization": math.nan}, "gpu_memory_utilization"),
+        ({"quantization": "fp3"}, "--quantization"),
+        ({"kv_cache_dtype": "fp3"}, "--kv-cache-dtype"),
+        ({"gpu_memory_utilization": 1.5}, "--gpu-memory-utilization"),
+        ({"gpu_memory_utilization": math.nan}, "--gpu-memory-utilization"),
         ({"pp": 99}, "99"),
         ({"ep": 2}, "no experts"),
         ({"isl_tokens": 4000, "osl_tokens": 4000}, "beyond --max-model-len"),
+        ({"isl_tokens": 4096}, "--isl 4,096 makes a request of at least 4,097"),
+        ({"tpot_ms": math.inf}, "--tpot-ms"),
+        ({"ttft_ms": math.nan}, "--ttft-ms"),
+        ({"dp": 10**9}, "accelerators a replica"),
+        ({"tp": 10**400}, "--tp"),
+        ({"concurrency": 10**30}, "--concurrency"),
+        ({"max_num_seqs": 10**30}, "--max-num-seqs"),
+        ({"engine": "vllm0.11"}, "no engine"),
+        ({"engine": "vllm@1e9"}, "no version"),
+        ({"gpu": "8xH100"}, "--gpu H100-SXM --tp 8"),
+        ({"gpu": "H100 x 8"}, "--gpu H100-SXM --tp 8"),
+        ({"gpu": "Ascend 910C"}, "without its memory"),
+        ({"gpu": "V100"}, "V100-SXM2-32GB"),
+        ({"gpu": ""}, "It has A10"),
         ({"coefficients": {"dense_read_factor": 0.5}}, "at least 1"),
     ],
 )
@@ -148,6 +162,22 @@ def test_what_cannot_be_is_one_clear_line(changes: dict[str, Any], hint: str) ->
         sized(**changes)
     assert hint in str(failure.value)
     assert "\n" not in str(failure.value) and len(str(failure.value)) < 1200
+
+
+@pytest.mark.parametrize("spelt", ["vllm@0.11.0", "vllm 0.11.0", "vllm==0.11.0", "vLLM:v0.11.0", "vllm@0.11.0+cu128"])
+def test_an_engine_and_its_version_go_by_many_spellings_and_none_loses_the_version(spelt: str) -> None:
+    said = sized(engine=spelt)
+    assert (said["engine"], said["engine_version"]) == ("vllm", "0.11.0")
+    assert not any("newest" in item for item in said["assumed"])
+
+
+def test_an_instance_type_stands_for_its_accelerator() -> None:
+    assert sized(gpu="p5.48xlarge")["gpu"] == "H100-SXM"
+
+
+@pytest.mark.parametrize("length", [1, 2, 3, 4, 17])
+def test_the_shortest_contexts_are_sized_with_what_fits_in_them(length: int) -> None:
+    assert sized(max_model_len=length)["calculator"]["k_requests"] > 0
 
 
 @pytest.mark.parametrize(
