@@ -19,7 +19,7 @@ SCHEMES = {
     "fp32": Quantization(attention_bits=32, dense_bits=32, expert_bits=32, head_bits=32),
     "fp8": Quantization("fp8", 8, 8, 8, 16, "fp8", "fp8"),
     "int8": Quantization("int8", 8, 8, 8, 16, "int8", "int8"),
-    "int4": Quantization("int4", 4.125, 4.125, 4.125, 16, "fp16", "fp16"),
+    "int4": Quantization("int4", 4.125, 4.125, 4.125, 16, "fp16", "fp16", block_elements=128),
     "mxfp4": Quantization("mxfp4", 16, 4.25, 4.25, 16, "fp4", "fp4"),
     "nvfp4": Quantization("nvfp4", 4.5, 4.5, 4.5, 16, "fp4", "fp4"),
 }

@@ -15,6 +15,8 @@ from dataclasses import dataclass, replace
 from estimator.architecture import Compute, Quantization
 from estimator.configs.fields import Fields
 
+WHOLE_CHANNEL = 4096
+"""Stands for the group of a scheme with one scale a channel."""
 GROUPS = ("q_group_size", "group_size")
 ATTENTION = re.compile(
     r"(self_attn|linear_attn|attention|\.attn)(\*|\..*)?$(?<!norm)(?<!weights_proj)(?<!in_proj_[ab])(?<!conv1d)"
@@ -31,19 +33,22 @@ class Scheme:
     name: str
     bits: float
     compute: Compute
+    block: int = 0
+    """Elements that share a scale along the side TP cuts; 0 where engines cut anywhere or pad."""
 
 
 NONE = Scheme("none", 16.0, "fp16")
 MXFP4 = Scheme("mxfp4", 4 + 8 / 32, "fp4")
-NVFP4 = Scheme("nvfp4", 4 + 8 / 16, "fp4")
+NVFP4 = Scheme("nvfp4", 4 + 8 / 16, "fp4", 16)
 INT8 = Scheme("int8", 8.0, "int8")
 FP8 = Scheme("fp8", 8.0, "fp8")
-FP8_BLOCK = Scheme("fp8", 8 + 32 / 128**2, "fp8")
+FP8_BLOCK = Scheme("fp8", 8 + 32 / 128**2, "fp8", 128)
 
 
 def int4(group: int, zero_point: bool) -> Scheme:
     """Weight-only INT4 with one 16-bit scale (and a zero point) a group; computes in 16 bits."""
-    return Scheme("int4", 4 + (16 + (4 if zero_point else 0)) / max(group, 1), "fp16")
+    block = group if 1 < group < WHOLE_CHANNEL else 0
+    return Scheme("int4", 4 + (16 + (4 if zero_point else 0)) / max(group, 1), "fp16", block)
 
 
 def quantization(config: Fields, text: Fields, layers: int) -> Quantization:
@@ -107,7 +112,8 @@ def _single(declared: Fields, method: str, algo: str) -> Scheme:
         group = declared.integer(*GROUPS, default=128, minimum=-1)
         if bits == 8:
             return Scheme("int8", 8 + 16 / max(group, 1) if group > 0 else 8.0, "fp16")
-        return replace(int4(group if group > 0 else 4096, True), bits=bits + 20 / (group if group > 0 else 4096))
+        group = group if group > 0 else WHOLE_CHANNEL
+        return replace(int4(group, True), bits=bits + 20 / group)
     if algo in {"W4A16", "W4A16_AWQ", "W4A8_AWQ", "INT4_AWQ"}:
         return int4(declared.integer("group_size", default=128), zero_point=False)
     if method == "bitsandbytes":
@@ -155,7 +161,7 @@ def _numbers(declared: Fields, weights: Fields | None, acts: Fields | None) -> S
         scheme = MXFP4 if group == 32 or "mxfp4" in form else NVFP4
         return scheme if acts is not None else replace(scheme, compute="fp16")
     if bits == 4:
-        return int4(group if group > 0 else 4096, not weights.boolean("symmetric", default=True))
+        return int4(group if group > 0 else WHOLE_CHANNEL, not weights.boolean("symmetric", default=True))
     if bits == 8 and kind == "float":
         return FP8 if acts is not None else replace(FP8, compute="fp16")
     if bits == 8:
@@ -163,14 +169,14 @@ def _numbers(declared: Fields, weights: Fields | None, acts: Fields | None) -> S
         return scheme if acts is not None else replace(scheme, compute="fp16")
     if bits == 16:
         return NONE
-    return Scheme(f"int{bits}", bits + 16 / (group if group > 0 else 4096), "fp16")
+    return Scheme(f"int{bits}", bits + 16 / (group if group > 0 else WHOLE_CHANNEL), "fp16")
 
 
 def _targeted(out: Quantization, scheme: Scheme, targets: list[str]) -> Quantization:
     joined = " ".join(targets)
     if "Linear" in targets or re.search(r"re:.*Linear", joined):
         return _whole(scheme, out.detail)
-    changes: dict[str, object] = {}
+    changes: dict[str, object] = {"block_elements": max(out.block_elements, scheme.block)}
     if re.search(r"self_attn|linear_attn|attention|qkv|o_proj|in_proj", joined):
         changes["attention_bits"] = scheme.bits
     if re.search(r"experts", joined):
@@ -254,4 +260,5 @@ def _whole(scheme: Scheme, detail: str = "") -> Quantization:
         dense_compute=scheme.compute,
         expert_compute=scheme.compute,
         detail=detail,
+        block_elements=scheme.block,
     )

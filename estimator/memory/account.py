@@ -109,9 +109,10 @@ def memory_account(
 ) -> MemoryAccount:
     """The account of one GPU of a replica on tp x pp GPUs.
 
-    `dp` counts data-parallel attention ranks that share the experts with this one; `ep` above 1 keeps whole experts
-    on ranks. An architecture with something unaccounted for is never feasible: its cache holds 0 blocks, its terms are
-    labelled assumed and the reasons say what is missing.
+    `dp` counts data-parallel attention ranks that share the experts with this one: experts spread over tp x dp ranks
+    whatever the engine. `ep` of them get experts of their own, tp x dp / ep share each; at tp x dp they are whole. An
+    architecture with something unaccounted for is never feasible: its cache holds 0 blocks, its terms are labelled
+    assumed and the reasons say what is missing.
 
     Raises ValueError for sizes below 1 or more stages than layers, UnknownEngine for an engine the profile lacks.
     """
@@ -181,14 +182,11 @@ def _binding(case: _Case) -> tuple[_StageAccount, float, tuple[str, str]]:
 
 def _stage(case: _Case, stage: ranks.Stage, share: float) -> _StageAccount:
     architecture, settings, known = case.architecture, case.settings, case.known
-    expert_ranks = case.tp * case.dp if settings.engine == "vllm" else max(case.tp, case.ep)
-    parallel = case.ep > 1
-    weights_gib = (
-        ranks.rank_weight_bytes(architecture, case.weights, stage, case.tp, expert_ranks, parallel, known) / GIB
-    )
-    activation = overheads.activation_gib(
-        architecture, case.weights, settings, stage, case.tp, expert_ranks, parallel, known
-    )
+    # Engines count data-parallel attention ranks among those that share the experts (SGLang's --tp-size is tp x dp).
+    expert_ranks = case.tp * case.dp
+    ep = min(case.ep, expert_ranks)
+    weights_gib = ranks.rank_weight_bytes(architecture, case.weights, stage, case.tp, expert_ranks, ep, known) / GIB
+    activation = overheads.activation_gib(architecture, case.weights, settings, stage, case.tp, expert_ranks, ep, known)
     graph = overheads.graph_gib(settings, stage, known)
     outside = overheads.non_torch(known, case.tp, case.pp).value
     visible = case.accelerator.visible_memory_gib
@@ -213,7 +211,7 @@ def _reasons(case: _Case, held: _StageAccount) -> list[str]:
     if case.architecture.unaccounted:
         return [f"not accounted for, so the cache is not sized: {'; '.join(case.architecture.unaccounted)}"]
     out: list[str] = []
-    problem = tensor_parallel_problem(case.architecture, case.tp)
+    problem = _tp_problem(case, case.tp)
     if problem:
         out.append(problem)
     if settings.max_model_len > case.architecture.max_position_tokens:
@@ -236,6 +234,13 @@ def _reasons(case: _Case, held: _StageAccount) -> list[str]:
     return out
 
 
+def _tp_problem(case: _Case, tp: int) -> str | None:
+    ep = 1 if case.ep == 1 else tp
+    return tensor_parallel_problem(
+        case.architecture, tp, scheme=case.weights.scheme, ep=ep, engine=case.settings.engine
+    )
+
+
 def _fits(case: _Case) -> bool:
     held, _, _ = _binding(case)
     return not _reasons(case, held)
@@ -254,7 +259,7 @@ def _least_change(case: _Case) -> str:
     if shorter:
         return f"It fits with --max-model-len {shorter}."
     for tp in (2, 4, 8, 16):
-        if tp > case.tp and not tensor_parallel_problem(case.architecture, tp) and _fits(replace(case, tp=tp)):
+        if tp > case.tp and not _tp_problem(case, tp) and _fits(replace(case, tp=tp)):
             return f"It fits with tensor parallel {tp}."
     for precision in ("fp8", "int4"):
         if case.weights.scheme.scheme != "none":

@@ -27,6 +27,8 @@ V0_LAST = "0.7.3"
 V0_ONLY = ("T4", "V100")
 """Accelerators before Ampere: vLLM ran them on V0 until it was taken out in 0.11."""
 VISIBLE_SHARE = 0.985
+UNSET = ("", "off", "auto")
+"""What a cell holds that states no number of its own."""
 MEASURED = {
     "weights_gib_per_gpu": "weights_gib_per_gpu",
     "activation_peak_gib": "activation_gib_per_gpu",
@@ -137,9 +139,10 @@ def predict_log(
     engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
     if engine == "vllm" and accelerator.gpu_id.startswith(V0_ONLY) and version and in_range(version, "0.8", "0.11"):
         version = V0_LAST
-    tp = _whole(row, "tp") or max(
-        1, (_whole(row, "n_gpus") or 1) // ((_whole(row, "pp") or 1) * (_whole(row, "dp") or 1))
-    )
+    pp, dp = _whole(row, "pp") or 1, _whole(row, "dp") or 1
+    tp = _whole(row, "tp") or max(1, (_whole(row, "n_gpus") or 1) // (pp * dp))
+    if engine == "sglang" and row.get("tp") and dp > 1:
+        tp = max(1, tp // dp)  # SGLang counts the ranks of data-parallel attention among the tensor-parallel ones
     overrides: dict[str, object] = {
         "gpu_memory_utilization": float(row["mem_util"]) if row.get("mem_util") else None,
         "max_model_len": _whole(row, "max_model_len"),
@@ -155,9 +158,9 @@ def predict_log(
         accelerator,
         settings,
         tp,
-        _whole(row, "pp") or 1,
-        _whole(row, "dp") or 1,
-        tp * (_whole(row, "dp") or 1) if row.get("ep") not in {None, "", "1", "off"} else 1,
+        pp,
+        dp,
+        tp * dp if row.get("ep") not in {None, "", "1", "off"} else 1,
         profile=profile,
     )
     silent = [name for name in ("gpu_memory_utilization", "max_model_len") if overrides[name] is None]
@@ -175,8 +178,13 @@ def predict_log(
 
 
 def _whole(row: Mapping[str, str], name: str) -> int | None:
+    """A whole number, None where the row does not state it. Raises Unpredictable for anything else."""
     text = row.get(name) or ""
-    return int(float(text)) if re.fullmatch(r"\d+(\.0+)?", text) else None
+    if text in UNSET:
+        return None
+    if not re.fullmatch(r"[0-9]{1,12}(\.0+)?", text):
+        raise Unpredictable(f"{name} is {text[:40]!r}, not a whole number")
+    return int(float(text))
 
 
 def _block(row: Mapping[str, str], architecture: Architecture) -> int | None:

@@ -49,7 +49,7 @@ def activation_gib(
     stage: Stage,
     tp: int,
     expert_ranks: int,
-    expert_parallel: bool,
+    ep: int,
     known: Mapping[str, Known],
 ) -> float:
     """The profiling run's activation peak on one rank of a stage, GiB."""
@@ -57,7 +57,7 @@ def activation_gib(
     size = 4 if weights.scheme.dense_bits == 32 else BYTES[architecture.dtype]
     dense, expert, top_k = _widest(stage)
     rows = min(tokens, WORKSPACE_ROWS) * top_k
-    slice_width = expert if expert_parallel else expert / expert_ranks
+    slice_width = expert / max(1, expert_ranks // ep)
     grouped = rows * (max(2 * slice_width, hidden) + max(slice_width, hidden)) * size if top_k else 0.0
     attention = max(
         (

@@ -10,11 +10,9 @@ from dataclasses import dataclass
 
 from estimator.architecture import Architecture, Layer
 from estimator.engines import Known
-from estimator.memory.limits import stage_layers
+from estimator.memory.limits import VOCABULARY_PAD, stage_layers
 from estimator.weights import Weights, layer_bytes
 
-VOCABULARY_PAD = 64
-"""Engines pad the vocabulary to this multiple on every rank (vLLM VocabParallelEmbedding)."""
 BYTES = {"bfloat16": 2, "float16": 2, "float32": 4}
 MIB = 2**20
 
@@ -45,21 +43,20 @@ def rank_weight_bytes(
     stage: Stage,
     tp: int,
     expert_ranks: int,
-    expert_parallel: bool,
+    ep: int,
     known: Mapping[str, Known],
 ) -> float:
     """Bytes of weights one rank of a stage holds once loaded.
 
     Slices of 1/TP; k and v copied beyond kv_heads ranks; MLA's down-projections, routers and norms whole; embedding
     and head on their stages, vocabulary padded; the rotary table whole; MLA's absorbed projections beside the
-    originals (vLLM keeps both); MXFP4 experts padded. Whole experts a rank under expert parallelism, else slices.
+    originals (vLLM keeps both); MXFP4 experts padded. Experts are spread over `ep` of `expert_ranks` and cut over the
+    rest: whole ones a rank where the two are equal, slices of all of them where `ep` is 1.
     """
     scheme = weights.scheme
     bits = 8.0 * BYTES[architecture.dtype] if scheme.dense_bits != 32 else 32.0
-    total = sum(
-        _layer(layer, weights, bits, tp, expert_ranks, expert_parallel, known, architecture) for layer in stage.layers
-    )
-    vocabulary = -(-architecture.vocab_size // (VOCABULARY_PAD * tp)) * VOCABULARY_PAD
+    total = sum(_layer(layer, weights, bits, tp, expert_ranks, ep, known, architecture) for layer in stage.layers)
+    vocabulary = -(-architecture.vocab_size // VOCABULARY_PAD) * VOCABULARY_PAD / tp
     table = vocabulary * architecture.hidden_size * bits / 8
     head_bits = bits if scheme.head_bits == 16 else scheme.head_bits
     if stage.first:
@@ -81,7 +78,7 @@ def _layer(
     bits: float,
     tp: int,
     expert_ranks: int,
-    expert_parallel: bool,
+    ep: int,
     known: Mapping[str, Known],
     architecture: Architecture,
 ) -> float:
@@ -99,8 +96,8 @@ def _layer(
     forward = layer.feed_forward
     if forward.experts:
         one = parts.experts / forward.experts
-        held_experts = -(-forward.experts // expert_ranks) if expert_parallel else forward.experts
-        ways = 1 if expert_parallel else expert_ranks
+        held_experts = -(-forward.experts // ep)
+        ways = max(1, expert_ranks // ep)
         experts = (
             held_experts * one / ways * _padding(weights, forward.expert_intermediate_size / ways, known, architecture)
         )

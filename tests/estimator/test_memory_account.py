@@ -21,7 +21,7 @@ LLAMA = "meta-llama/Llama-3.1-8B-Instruct"
 LLAMA_70B = "meta-llama/Llama-3.1-70B-Instruct"
 QWEN_72B = "Qwen/Qwen2.5-72B-Instruct"
 V3 = "deepseek-ai/DeepSeek-V3"
-LEFT = "compressed attention: the cache's page layout is approximated"
+LEFT = "sparse_attention_config: the index beside the cache is not sized"
 
 
 def term(found: object, name: str) -> float:
@@ -169,6 +169,60 @@ def test_experts_spread_over_data_parallel_ranks_while_attention_is_copied() -> 
     assert shared.weights_gib_per_gpu < 0.3 * held.total_bytes / 2**30
 
 
+def test_an_engine_cuts_experts_over_all_ranks_that_share_them_whatever_its_name() -> None:
+    architecture, h200 = model(V3), accelerators()["H200-SXM"]
+    held = weights(architecture)
+
+    def gib(engine: str, version: str, tp: int, dp: int, ep: int) -> float:
+        options = resolve_settings(engine, version, h200, architecture, profile(), {"max_model_len": 8192})
+        return memory_account(
+            architecture, held, h200, options, tp=tp, dp=dp, ep=ep, profile=profile()
+        ).weights_gib_per_gpu
+
+    # 256 experts: 32 whole ones a rank, 64 halves or 256 eighths hold the same bytes.
+    assert gib("sglang", "0.5.10", 1, 8, 8) == pytest.approx(gib("sglang", "0.5.10", 1, 8, 4))
+    assert gib("sglang", "0.5.10", 1, 8, 4) == pytest.approx(gib("sglang", "0.5.10", 1, 8, 1))
+    assert gib("sglang", "0.5.10", 1, 8, 8) == pytest.approx(gib("vllm", "0.19.0", 1, 8, 8))
+    assert gib("sglang", "0.5.10", 8, 1, 1) < gib("sglang", "0.5.10", 1, 8, 1)
+
+
+@pytest.mark.parametrize(
+    ("model_id", "tp", "why"),
+    [
+        ("Qwen/Qwen3-235B-A22B-FP8", 8, "expert width 1536 into 192"),  # 1536 / 8 is no multiple of 128
+        ("Qwen/Qwen3-30B-A3B-FP8", 4, "expert width 768 into 192"),
+        ("deepseek-ai/DeepSeek-V4-Flash", 16, "8 groups"),
+    ],
+)
+def test_tp_is_refused_where_a_rank_would_get_part_of_a_quantised_block(model_id: str, tp: int, why: str) -> None:
+    problem = tensor_parallel_problem(model(model_id), tp)
+    assert problem is not None
+    assert why in problem
+    assert tensor_parallel_problem(model(model_id), tp // 2) is None
+
+
+def test_experts_kept_whole_are_not_cut_into_blocks() -> None:
+    cut = model("Qwen/Qwen3-235B-A22B-FP8")
+    assert tensor_parallel_problem(cut, 8, ep=8) is None
+    assert tensor_parallel_problem(cut, 8, scheme=weights(model("Qwen/Qwen3-235B-A22B"), "bf16").scheme) is None
+
+
+def test_vllm_alone_refuses_ranks_its_padded_vocabulary_does_not_divide_into() -> None:
+    three_heads = replace(model("Qwen/Qwen2.5-7B-Instruct"), vocab_size=152_000)  # 28 heads: 7 divides them
+    assert "vocabulary" in str(tensor_parallel_problem(replace(three_heads, layers=()), 7))
+    assert tensor_parallel_problem(replace(three_heads, layers=()), 7, engine="sglang") is None
+
+
+@given(st.sampled_from([LLAMA, QWEN_72B, V3, "Qwen/Qwen3-30B-A3B", "openai/gpt-oss-20b"]), st.integers(2, 64))
+def test_a_tp_that_is_offered_divides_heads_widths_and_vocabulary(model_id: str, tp: int) -> None:
+    architecture = model(model_id)
+    if tensor_parallel_problem(architecture, tp) is None:
+        for layer in architecture.layers:
+            assert layer.attention.heads % tp == 0
+            assert layer.feed_forward.intermediate_size % tp == layer.feed_forward.expert_intermediate_size % tp == 0
+        assert -(-architecture.vocab_size // 64) * 64 % tp == 0
+
+
 def test_a_card_smaller_than_the_weights_says_so_and_what_would_fit() -> None:
     found = account(LLAMA, "T4", max_model_len=4096)
     assert not found.feasible
@@ -310,4 +364,5 @@ def test_a_gpu_goes_by_many_names(name: str, gpu_id: str | None) -> None:
 
 
 def test_every_alias_names_an_accelerator_of_the_catalogue() -> None:
-    assert set(ALIASES.values()) <= set(accelerators())
+    with (CATALOG / "accelerators.csv").open(newline="", encoding="utf-8") as file:
+        assert set(ALIASES.values()) <= {row["gpu_id"] for row in csv.DictReader(file)}
