@@ -25,6 +25,8 @@ from estimator.step_time import step_seconds
 Metric = Literal["ttft", "tpot", "e2e"]
 Mask = NDArray[np.bool_]
 METRICS: tuple[Metric, ...] = ("ttft", "tpot", "e2e")
+TOLERANCE = 0.02
+"""How near the largest rate is found, and how fast queueing may grow, in seconds a second."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -155,6 +157,14 @@ def queue_growth(result: Replay, counted: Mask | None = None) -> float:
     return grown_s / apart_s
 
 
+def rate_over(workload: Workload, counted: Mask) -> float:
+    """A workload's rate over the requests that count: what a promise is judged on is what is stated."""
+    arrivals = workload.arrival_s[counted]
+    if counted.all() or len(arrivals) < 2 or arrivals[-1] <= arrivals[0]:
+        return workload.rate_rps
+    return float((len(arrivals) - 1) / (arrivals[-1] - arrivals[0]))
+
+
 @dataclass(frozen=True, slots=True)
 class Evaluation:
     """One replay of the search. `growth` is seconds of queueing gained per second."""
@@ -199,7 +209,7 @@ def goodput(
     guess_rps: float | None = None,
     warmup_s: float = 0.0,
     drain_s: float = 0.0,
-    tolerance: float = 0.02,
+    tolerance: float = TOLERANCE,
     max_evaluations: int = 24,
 ) -> Goodput:
     """The largest rate, to within `tolerance`, at which one replica keeps `slo` on this workload, played fast or slow.
@@ -271,16 +281,8 @@ class _Search:
     kept: tuple[float, Replay] | None = None
     """The replay at the largest rate that has held, since most often that is the answer."""
 
-    @property
-    def own_rps(self) -> float:
-        """The workload's own rate over the requests that count: what the promise is judged on is what is stated."""
-        arrivals = self.workload.arrival_s[self.counted]
-        if self.counted.all() or len(arrivals) < 2 or arrivals[-1] <= arrivals[0]:
-            return self.workload.rate_rps
-        return float((len(arrivals) - 1) / (arrivals[-1] - arrivals[0]))
-
     def run(self, rate_rps: float) -> Replay:
-        faster = self.workload.scaled(rate_rps / self.own_rps)
+        faster = self.workload.scaled(rate_rps / rate_over(self.workload, self.counted))
         return replay(faster, self.step, self.limits, request_seconds=self.request_seconds)
 
     def evaluate(self, rate_rps: float) -> None:
