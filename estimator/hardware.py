@@ -19,6 +19,7 @@ class Accelerator:
 
     `visible_memory_gib` is what an engine sees at start-up, not the label on the box.
     `interconnect_gbs` is the link to its peers, both directions together; 0 where they meet over PCIe only.
+    `node_gpus` of them meet over that link; 8, the usual server, is assumed where no source says.
     """
 
     gpu_id: str
@@ -30,6 +31,7 @@ class Accelerator:
     fp4_dense_tflops: float | None = None
     interconnect_gbs: float = 0.0
     pcie_gen: int | None = None
+    node_gpus: int = 8
 
 
 _NAMES: dict[str, tuple[str, ...]] = {
@@ -39,8 +41,11 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "H200-SXM": ("H200", "H200 141GB", "H200 SXM 141GB", "HGX H200", "DGX H200"),
     "H200-NVL": ("H200 NVL 141GB",),
     "H800-SXM": ("H800", "H800 80GB", "H800 SXM 80GB"),
+    "H20-141GB": ("H20-3e", "H20 3e 141GB", "H20 141GB HBM3e"),
     "H20-96GB": ("H20", "H20 SXM", "H20 SXM 96GB"),
     "A100-80GB-SXM": ("A100", "A100 80GB", "A100 SXM", "A100 SXM 80GB"),
+    "A800-80GB-SXM": ("A800", "A800 80GB", "A800 SXM", "A800 SXM 80GB"),
+    "RTX-A6000": ("A6000", "RTX A6000 48GB"),
     "A100-40GB-SXM": ("A100 40GB", "A100 SXM 40GB"),
     "B200-SXM": ("B200", "B200 180GB", "B200 SXM 180GB", "B200 192GB", "HGX B200", "DGX B200"),
     "B300-SXM": ("B300", "B300 288GB", "B300 SXM AC", "B300 SXM 288GB", "HGX B300", "DGX B300"),

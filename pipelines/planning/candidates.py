@@ -20,8 +20,6 @@ from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
 
-NODE_GPUS = 8
-"""GPUs of a node: a tensor-parallel group stays inside one."""
 SHORTLIST = 6
 """Candidates of a service that are replayed; the rest are told apart by analysis alone."""
 
@@ -134,8 +132,8 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
 def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:
     architecture, gpu, tp = model.architecture, candidate.gpu, candidate.tp
     problem = tensor_parallel_problem(architecture, tp)
-    if tp > NODE_GPUS:
-        problem = f"TP {tp} crosses nodes of {NODE_GPUS} GPUs, whose links the step time does not know"
+    if tp > gpu.node_gpus:
+        problem = f"TP {tp} crosses nodes of {gpu.node_gpus} {gpu.gpu_id}, whose links the step time does not know"
     if problem:
         return replace(candidate, reason=problem)
     try:

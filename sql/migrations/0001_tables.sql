@@ -168,6 +168,7 @@ CREATE TABLE "accelerator" (
   "fp4_dense_tflops" DOUBLE CHECK (isfinite("fp4_dense_tflops") AND "fp4_dense_tflops" > 0),
   "interconnect_gbs" DOUBLE CHECK (isfinite("interconnect_gbs") AND "interconnect_gbs" >= 0),
   "interconnect" VARCHAR,
+  "node_gpus" INTEGER CHECK ("node_gpus" > 0),
   "pcie_gen" INTEGER CHECK ("pcie_gen" > 0),
   "tdp_w" DOUBLE CHECK (isfinite("tdp_w") AND "tdp_w" > 0),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
@@ -189,6 +190,7 @@ COMMENT ON COLUMN "accelerator"."int8_dense_tops" IS 'dense rate, no sparsity [T
 COMMENT ON COLUMN "accelerator"."fp4_dense_tflops" IS 'dense rate, no sparsity [TFLOPS]';
 COMMENT ON COLUMN "accelerator"."interconnect_gbs" IS 'link to its peers, both directions together [GB/s]';
 COMMENT ON COLUMN "accelerator"."interconnect" IS 'kind of link';
+COMMENT ON COLUMN "accelerator"."node_gpus" IS 'accelerators one server or link domain joins';
 COMMENT ON COLUMN "accelerator"."pcie_gen" IS 'PCIe generation';
 COMMENT ON COLUMN "accelerator"."tdp_w" IS 'board power [W]';
 COMMENT ON COLUMN "accelerator"."label" IS 'how the figures are known';

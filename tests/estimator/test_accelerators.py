@@ -110,6 +110,14 @@ def test_sources_are_spelled_out_and_conflicts_are_kept(rows: dict[str, dict[str
     assert sum("CONFLICT" in row["note"] for row in rows.values()) >= 10
 
 
+def test_the_size_of_a_node_is_named_with_what_it_was_read_from(rows: dict[str, dict[str, str]]) -> None:
+    sizes = {gpu_id: row["node_gpus"] for gpu_id, row in rows.items()}
+    assert (sizes["H100-SXM"], sizes["GB200"], sizes["Trainium1"], sizes["TPU-v5p"]) == ("8", "72", "16", "4")
+    assert sizes["K100-AI"] == ""  # no source
+    for gpu_id, size in sizes.items():
+        assert bool(size) == ("node: " in rows[gpu_id]["source"]), gpu_id
+
+
 def test_the_catalogue_repeats_the_given_figures(rows: dict[str, dict[str, str]], shared: Path) -> None:
     with (shared / "data" / "catalog" / "gpus.csv").open(newline="", encoding="utf-8") as lines:
         given = list(csv.DictReader(lines))

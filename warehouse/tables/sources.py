@@ -10,7 +10,9 @@ SOURCE_FILE = Table(
     (
         Column("source_file", "VARCHAR", "the file as the workspace names it, or hub id @ revision"),
         Column("kind", "VARCHAR", "what it holds", allowed=SOURCE_KINDS),
-        Column("named_by", "VARCHAR", "what the workspace calls it: itself, or the pattern or folder it is of", "", True),
+        Column(
+            "named_by", "VARCHAR", "what the workspace calls it: itself, or the pattern or folder it is of", "", True
+        ),
         Column("format", "VARCHAR", "the format it was read as"),
         Column("sha256", "VARCHAR", "fingerprint of its bytes and of the options it was read with"),
         Column("size_bytes", "BIGINT", "its size", "B", minimum=0),
@@ -140,6 +142,7 @@ ACCELERATOR = Table(
         Column("fp4_dense_tflops", "DOUBLE", _TFLOPS, "TFLOPS", True, positive=True),
         Column("interconnect_gbs", "DOUBLE", "link to its peers, both directions together", "GB/s", True, 0),
         Column("interconnect", "VARCHAR", "kind of link", "", True),
+        Column("node_gpus", "INTEGER", "accelerators one server or link domain joins", "", True, positive=True),
         Column("pcie_gen", "INTEGER", "PCIe generation", "", True, positive=True),
         Column("tdp_w", "DOUBLE", "board power", "W", True, positive=True),
         Column("label", "VARCHAR", "how the figures are known", allowed=LABELS),
