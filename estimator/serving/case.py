@@ -11,6 +11,9 @@ from estimator.architecture import Architecture
 from estimator.hardware import Accelerator
 from estimator.weights import Weights
 
+MOST_WAIT_STEPS = 1000
+"""No engine lets a request wait longer on purpose."""
+
 
 @dataclass(frozen=True, slots=True)
 class Layout:
@@ -89,10 +92,15 @@ class ServingCase:
     max_num_seqs: int
     prefill: Layout | None = None
     kv_cache_bytes: float = 2.0
+    admission_wait_steps: float = 0.0
+    """Decode steps a request waits on average before the engine looks at it: half of SGLang's receive interval,
+    TensorRT-LLM's batch wait; 0 where the engine looks every step."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for lengths or limits no engine runs."""
         if not self.isl_tokens >= 1 or not self.osl_tokens >= 1:
             raise ValueError(f"lengths {self.isl_tokens:g} in, {self.osl_tokens:g} out: at least 1 token each")
+        if not 0 <= self.admission_wait_steps <= MOST_WAIT_STEPS:
+            raise ValueError(f"admission_wait_steps {self.admission_wait_steps:g}: from 0 to {MOST_WAIT_STEPS}")
         if self.max_num_batched_tokens < 1 or self.max_num_seqs < 1:
             raise ValueError("max_num_batched_tokens and max_num_seqs must both be at least 1")

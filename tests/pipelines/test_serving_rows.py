@@ -110,6 +110,46 @@ def test_sweeps_draw_their_lengths_and_other_files_do_not() -> None:
     assert any("10 prompts a client" in said for said in read(CLOSED).assumed)
 
 
+@pytest.mark.parametrize(
+    ("changes", "steps"),
+    [
+        ({"concurrency": "16"}, 15),
+        ({"concurrency": "8"}, 5),
+        ({"gpu": "h200_sxm"}, 0),
+        ({"model": "zai-org/GLM-5"}, 0),
+        ({"engine": "vllm"}, 0),
+        ({"provenance": "my own"}, 0),
+    ],
+)
+def test_a_sweeps_scripts_say_how_long_requests_wait_to_be_seen(changes: dict[str, str], steps: float) -> None:
+    """SGLang's launch scripts on Blackwell look for requests every 30 steps, 10 below 16 clients; GLM's do not."""
+    assert case_of(MOE, **changes).admission_wait_steps == steps
+
+
+def test_a_sweeps_batch_wait_holds_where_its_script_sets_it() -> None:
+    llama = {"engine": "trtllm", "gpu": "h200_sxm", "tp_size": "4"}
+    assert case_of(CLOSED, **llama).admission_wait_steps == 20
+    assert case_of(CLOSED, **{**llama, "tp_size": "8"}).admission_wait_steps == 0
+    assert case_of(CLOSED, **{**llama, "osl": "8192"}).admission_wait_steps == 0
+
+
+@pytest.mark.parametrize(
+    ("changes", "tokens"),
+    [
+        ({"engine": "vllm", "precision": "fp4"}, 2048),
+        ({"engine": "vllm", "precision": "fp4", "isl": "8192"}, 16384),
+        ({"engine": "vllm", "gpu": "h200_sxm"}, 8192),
+        ({"engine": "sglang", "precision": "fp4"}, 16384),
+        ({"engine": "sglang", "precision": "fp8"}, 8192),
+        ({"engine": "sglang", "gpu": "h200_sxm"}, 32768),
+        ({"engine": "trtllm", "isl": "8192", "concurrency": "64"}, 8320),
+        ({"engine": "trtllm", "model": "openai/gpt-oss-120b"}, 20000),
+    ],
+)
+def test_a_sweeps_scripts_set_the_tokens_of_a_step(changes: dict[str, str], tokens: int) -> None:
+    assert case_of(MOE, **changes).max_num_batched_tokens == tokens
+
+
 def test_a_batch_below_the_concurrency_is_a_limit_where_it_is_no_copy() -> None:
     assert case_of(CLOSED).layout.batch is None
     assert case_of(CLOSED, batch_size="8").layout.batch is None
@@ -174,9 +214,11 @@ def test_a_version_is_a_release_number_or_the_newest(written: str, version: str)
 
 
 def test_the_engines_own_limits_fill_what_is_not_stated_and_say_so() -> None:
-    row = read(CLOSED)
+    row = read(CLOSED, provenance="mine")
     assert row.case is not None and row.case.max_num_batched_tokens == 8192
     assert any(said.startswith("max_num_batched_tokens 8192: the engine") for said in row.assumed)
+    assert not any(said.startswith("max_num_batched_tokens") for said in read(CLOSED).assumed)
+    assert any("launch scripts" in said for said in read(CLOSED).assumed)
     stated = case_of(OPEN)
     assert (stated.max_num_batched_tokens, stated.max_num_seqs) == (2048, 128)
 

@@ -73,6 +73,7 @@ def build(
     *,
     settings: Mapping[str, object] | None = None,
     prefill: Layout | None = None,
+    admission_wait_steps: float = 0.0,
     assumed: tuple[str, ...] = (),
     uncounted: Mapping[str, str] | None = None,
 ) -> Built:
@@ -82,7 +83,7 @@ def build(
         notes.append("engine version not stated: the newest")
     known = resolve_settings(engine, version, gpu, served.architecture, catalog.profile, settings)
     for name in ("max_num_batched_tokens", "max_num_seqs"):
-        if name not in (settings or {}):
+        if (settings or {}).get(name) is None:
             notes.append(f"{name} {getattr(known, name)}: the engine's default")
     case = ServingCase(
         architecture=served.architecture,
@@ -99,5 +100,6 @@ def build(
         max_num_seqs=known.max_num_seqs,
         prefill=prefill,
         kv_cache_bytes=known.kv_element_bytes,
+        admission_wait_steps=admission_wait_steps,
     )
     return Built(case, served, tuple(notes), uncounted or {})

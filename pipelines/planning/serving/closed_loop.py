@@ -18,8 +18,8 @@ Rules, from configuration columns alone:
   nobody recorded share the load: left out. In any other file it is the most sequences a worker runs at once.
 - Separated rows without `prefill_num_workers` and `decode_num_workers` say neither how many workers there are nor
   whether attention is data parallel: left out.
-- InferenceX sweeps draw lengths in [0.8, 1] of nominal and send 10 prompts a client; other files are taken to have
-  fixed lengths and as many prompts.
+- InferenceX sweeps draw lengths in [0.8, 1] of nominal and send 10 prompts a client, with the settings of their launch
+  scripts (`sweep_settings`); other files are taken to have fixed lengths, as many prompts and the engine's defaults.
 """
 
 from __future__ import annotations
@@ -29,6 +29,7 @@ from pipelines.planning.catalog import Catalog
 from pipelines.planning.serving.building import Built, accelerator, build, engine_of, version_of
 from pipelines.planning.serving.cells import Cells, Unreadable
 from pipelines.planning.serving.models import Models, Served
+from pipelines.planning.serving.sweep_settings import Run, Settings, settings_of
 
 COLUMNS = ("model", "gpu", "engine", "concurrency", "isl", "osl")
 """What a file must have; any other configuration column may be absent or empty."""
@@ -63,6 +64,11 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
     else:
         prefill = None
         pool, said = _worker(cells, served, "", sweep=sweep)
+    isl, osl = cells.needed("isl"), cells.needed("osl")
+    scripted = Settings()
+    if sweep:
+        scripted = settings_of(engine, Run(served, gpu.gpu_id, pool, clients, isl, osl))
+        assumed = (*assumed, "settings of the sweep's public launch scripts")
     return build(
         served,
         gpu,
@@ -70,9 +76,11 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         version_of(cells.text("engine_version")),
         pool,
         load,
-        cells.needed("isl"),
-        cells.needed("osl"),
+        isl,
+        osl,
         catalog,
+        settings={"max_num_batched_tokens": None if separated else scripted.max_num_batched_tokens},
+        admission_wait_steps=0.0 if separated else scripted.admission_wait_steps,
         prefill=prefill,
         assumed=(*assumed, *said),
     )

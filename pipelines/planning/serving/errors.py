@@ -151,6 +151,7 @@ def _read(one: Predicted) -> dict[str, Any]:
         case.max_num_batched_tokens,
         case.max_num_seqs,
         case.kv_cache_bytes,
+        case.admission_wait_steps,
     )
     return dict(zip(READ, cells, strict=True))
 
@@ -174,6 +175,7 @@ READ = (
     "max_num_batched_tokens",
     "max_num_seqs",
     "kv_cache_element_bytes",
+    "admission_wait_steps",
 )
 
 

@@ -152,6 +152,7 @@ def _configuration(case: ServingCase) -> object:
         case.max_num_batched_tokens,
         case.max_num_seqs,
         case.kv_cache_bytes,
+        case.admission_wait_steps,
     )
 
 
