@@ -1,7 +1,8 @@
 """The catalogue: figures as data, a source beside each, read here and held to the same contracts as any input.
 
-Belongs here: accelerators, prices, engine settings and coefficients (CSV, their headers being the registry's columns),
-the shipped models' configs in `models/`, and reading them. Not here: what the figures mean (`estimator`).
+Belongs here: accelerators, prices, engine settings, what engines take, and coefficients (CSV, their headers being the
+registry's columns), the shipped models' configs in `models/`, and reading them. Not here: what the figures mean
+(`estimator`).
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ CATALOG = {
     "accelerators": "accelerator",
     "prices": "price",
     "engines": "engine_profile",
+    "support": "engine_profile",
     "coefficients": "engine_profile",
 }
 """Each catalogue file, without its suffix, and the table its rows belong to."""
@@ -31,7 +33,7 @@ class CatalogError(CapsheetError):
 
 
 def catalog_path(name: str) -> Path:
-    """The file of a catalogue: `accelerators`, `prices`, `engines` or `coefficients`; raises KeyError for another."""
+    """The file of a catalogue, by a name of `CATALOG`; raises KeyError for another."""
     if name not in CATALOG:
         raise KeyError(f"no catalogue is called {name}; there are {', '.join(CATALOG)}")
     return _FOLDER / f"{name}.csv"
