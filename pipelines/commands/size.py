@@ -96,6 +96,7 @@ def _identity(sized: Sized) -> dict[str, Any]:
         "model": sized.read.model_id,
         "revision": sized.read.revision,
         "source": sized.read.source,
+        "checkpoint": sized.read.weights_note,
         "attention": sized.architecture.attention_kind,
         "gpu": sized.gpu.gpu_id,
         "engine": sized.engine,

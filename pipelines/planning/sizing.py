@@ -26,6 +26,8 @@ from pipelines.sources import ModelRead
 from warehouse.errors import CapsheetError
 
 TP_SIZES = (1, 2, 4, 8, 16)
+MISMATCH = 0.05
+"""How far a checkpoint may be from what its config comes to before a warning says so."""
 GRAPHS_OUTSIDE = "CUDA graphs take {needed:.2f} GiB outside the budget and {left:.2f} GiB is left: warm-up may run out"
 LARGEST_REPLICA = 4096
 """Accelerators of the largest replica that is sized."""
@@ -131,6 +133,18 @@ class Sized:
     @property
     def warnings(self) -> tuple[str, ...]:
         """What may still go wrong where the account fits."""
+        said = []
+        if abs(self.weights.scale - 1) > MISMATCH:
+            said.append(f"weights: {self.weights.note}")
+        if self.ask.tp > self.gpu.node_gpus:
+            said.append(
+                f"TP {self.ask.tp} crosses nodes of {self.gpu.node_gpus} {self.gpu.gpu_id}, and no time here knows the "
+                "network between them"
+            )
+        return (*said, *self._graph_warnings())
+
+    def _graph_warnings(self) -> tuple[str, ...]:
+        """vLLM's CUDA graphs where they lie outside the budget and find no room there."""
         if self.account is None or self.settings.engine != "vllm" or not self.account.feasible:
             return ()
         terms = {term.term: term for term in self.account.terms}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import json
 import re
 import struct
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from pathlib import Path
 from typing import Any
 
@@ -18,6 +18,8 @@ INDEX = "model.safetensors.index.json"
 TIE_TOLERANCE = 0.002
 """Headers and padding between the bytes of files and the bytes of the tensors in them."""
 _HEADER_BYTES = 100 * 2**20
+_LEAST_BYTES, _MOST_BYTES = 1024, 10**15
+"""Sizes a file of weights may have: a Git LFS pointer is some 130 bytes long, no checkpoint reaches a petabyte."""
 _WIDTHS = {
     "F64": 8, "I64": 8, "U64": 8, "F32": 4, "I32": 4, "U32": 4, "BF16": 2, "F16": 2, "I16": 2, "U16": 2,
     "F8_E4M3": 1, "F8_E5M2": 1, "F8_E8M0": 1, "I8": 1, "U8": 1, "BOOL": 1, "F4": 0.5,
@@ -25,13 +27,21 @@ _WIDTHS = {
 """Bytes of one stored value by safetensors type."""
 
 
-def checkpoint_bytes(sizes: Mapping[str, int]) -> int | None:
-    """Bytes of the weights an engine loads, from the names and sizes of a repository's own (top) folder; None if none.
+def checkpoint_bytes(sizes: Mapping[str, int | None]) -> int | None:
+    """Bytes of the weights an engine loads, from the names and sizes of a repository's own (top) folder; None if none,
+    or if one of them is of no size that weights have: not told, or a pointer that Git LFS left.
 
     A repository may hold the same weights twice: `model*.safetensors` is taken before other safetensors (Mistral's
     `consolidated`), and any safetensors before `.bin` files. Sizes are on disk; they are not dtype counts, which
     miscount packed formats.
     """
+    found = _weights(sizes)
+    told = [size for size in found if size is not None and _LEAST_BYTES <= size <= _MOST_BYTES]
+    return sum(told) if told and len(told) == len(found) else None
+
+
+def _weights(sizes: Mapping[str, int | None]) -> list[int | None]:
+    """The sizes of the files an engine loads; empty when there are none."""
     for pattern in (
         r"model.*\.safetensors",
         r"(?!consolidated).*\.safetensors",
@@ -40,8 +50,15 @@ def checkpoint_bytes(sizes: Mapping[str, int]) -> int | None:
     ):
         found = [size for name, size in sizes.items() if "/" not in name and re.fullmatch(pattern, name)]
         if found:
-            return sum(found)
-    return None
+            return found
+    return []
+
+
+def missing_shards(index: Mapping[str, Any], names: Collection[str]) -> int:
+    """Files of weights that an index names and a folder does not hold."""
+    named = index.get("weight_map")
+    shards = {str(file) for file in named.values()} if isinstance(named, Mapping) else set()
+    return len(shards - set(names))
 
 
 def bytes_by_type(counts: Mapping[str, Any]) -> dict[str, float] | None:
@@ -61,10 +78,17 @@ def index_total(index: Mapping[str, Any]) -> int | None:
     return int(total) if isinstance(total, int | float) and not isinstance(total, bool) and total > 0 else None
 
 
-def statement(file_bytes: int | None, total: int | None, by_type: Mapping[str, float] | None) -> str:
+def statement(
+    sizes: Mapping[str, int | None], total: int | None = None, by_type: Mapping[str, float] | None = None
+) -> str:
     """One line on how the file sizes, the index and the bytes by type agree; empty when there is nothing to compare."""
+    file_bytes = checkpoint_bytes(sizes)
     if file_bytes is None:
-        return ""
+        return (
+            "the weight files are of no known size (not told, or Git LFS pointers), so the config counts"
+            if _weights(sizes)
+            else ""
+        )
     said: list[str] = []
     if total is not None:
         off = file_bytes / total - 1

@@ -16,13 +16,8 @@ from typing import Any, NoReturn
 from pipelines.sources import remembered
 from pipelines.sources.base import SourceError
 from pipelines.sources.checkpoint import INDEX, bytes_by_type, checkpoint_bytes, index_total, statement
-from pipelines.sources.models import (
-    QUANT_SIDECAR,
-    ModelRead,
-    parse_object,
-    refuse_no_config,
-    with_sidecar,
-)
+from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
+from pipelines.sources.no_config import instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, Answer, TooManyRequests, patiently, seconds
 
 _TIMEOUT_S = 20.0
@@ -39,7 +34,7 @@ def read(model_id: str, revision: str | None, *, offline: bool, cache: Path, end
     if known is not None:
         return known
     if offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
-        why = "the workspace says `offline: true`" if offline else "HF_HUB_OFFLINE is set"
+        why = "no hub may be asked (offline)" if offline else "HF_HUB_OFFLINE is set"
         return when_offline(model_id, revision, cache, why)
     from huggingface_hub import HfApi
 
@@ -49,7 +44,7 @@ def read(model_id: str, revision: str | None, *, offline: bool, cache: Path, end
                 model_id, revision=revision, files_metadata=True, timeout=_TIMEOUT_S
             )
         )
-        sizes = {file.rfilename: file.size or 0 for file in info.siblings or []}
+        sizes = {file.rfilename: file.size for file in info.siblings or []}
         counts = info.safetensors.parameters if info.safetensors is not None else {}
         found = _described(model_id, info.sha or "", sizes, counts, endpoint)
     except SourceError:
@@ -100,22 +95,19 @@ def _cause(error: Exception) -> Exception:
 
 
 def _described(
-    model_id: str, sha: str, sizes: dict[str, int], counts: dict[str, int], endpoint: str | None
+    model_id: str, sha: str, sizes: dict[str, int | None], counts: dict[str, int], endpoint: str | None
 ) -> ModelRead:
     if not sha or not sha.isalnum():
         raise SourceError(f"model {model_id}: the hub did not say which commit it answered for. Set `revision`.")
     if "config.json" not in sizes:
-        raise SourceError(
-            f"model {model_id} has no config.json at {sha[:12]}: it is no transformers model (GGUF or adapter only?). "
-            f"Name the base model, {_LOCAL}."
-        )
+        raise SourceError(f"model {model_id} has no config.json at {sha[:12]}: {instead_of_config(sizes)}, {_LOCAL}.")
     config = _document(model_id, sha, "config.json", endpoint)
     refuse_no_config(config, f"config.json of {model_id}")
     if QUANT_SIDECAR in sizes:
         config = with_sidecar(config, _document(model_id, sha, QUANT_SIDECAR, endpoint))
     weights = checkpoint_bytes(sizes)
     total = index_total(_document(model_id, sha, INDEX, endpoint)) if INDEX in sizes else None
-    note = statement(weights, total, bytes_by_type(counts))
+    note = statement(sizes, total, bytes_by_type(counts))
     label = "verified" if weights else "estimated"
     return ModelRead(model_id, sha, config, weights, label, f"hub, {model_id} at commit {sha}", note)
 
@@ -155,8 +147,10 @@ def _explain(model_id: str, revision: str | None, error: Exception) -> NoReturn:
         what = f"cannot be asked for: the hub answered {status}. Try later, {_LOCAL}"
     else:
         first = (str(error).splitlines() or [""])[0][:120]
+        strange = isinstance(chain, KeyError | TypeError | AttributeError | ValueError)
+        told = "the answer is not a model hub's" if strange else "no answer from the hub"
         what = (
-            f"cannot be asked for: no answer from the hub ({type(chain).__name__}: {first}). Check the connection and "
-            f"HF_ENDPOINT, set `offline: true` for catalogue models, {_LOCAL}"
+            f"cannot be asked for: {told} ({type(chain).__name__}: {first}). Check the connection and HF_ENDPOINT, "
+            f"work offline with the catalogue's models, {_LOCAL}"
         )
     raise SourceError(f"model {model_id} {what}.") from None

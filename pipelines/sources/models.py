@@ -17,13 +17,26 @@ from typing import Any
 import polars as pl
 
 from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, shown
-from pipelines.sources.checkpoint import INDEX, checkpoint_bytes, index_total, local_bytes_by_type, statement
+from pipelines.sources.checkpoint import (
+    INDEX,
+    checkpoint_bytes,
+    index_total,
+    local_bytes_by_type,
+    missing_shards,
+    statement,
+)
 from pipelines.sources.files import open_source, read_all
+from pipelines.sources.no_config import instead_of_config, refuse_no_config, refuse_weights
 
 _PART = r"[A-Za-z0-9_](?:[A-Za-z0-9_.-]*[A-Za-z0-9_])?"
 _HUB_ID = re.compile(rf"{_PART}(?:/{_PART})?")
 _REVISION = re.compile(r"[A-Za-z0-9_][A-Za-z0-9_./-]{0,127}")
 _CONFIG_BYTES = 16 * 2**20
+_PAGE = re.compile(
+    rf"https?://(?:www\.)?(?:(?P<ms>modelscope\.(?:cn|com))/models|huggingface\.co|hf\.co|hf-mirror\.com)/"
+    rf"(?P<id>{_PART}/{_PART})(?:/(?:tree|blob|resolve|files|summary)(?:/.*)?)?/?"
+)
+"""The address of a model's page, as a browser shows it."""
 
 HUBS = {"hf": "hub", "huggingface": "hub", "modelscope": "modelscope"}
 """What stands before the colon of a model's name -> the module that asks that hub."""
@@ -80,6 +93,11 @@ def read_model(
     """
     from warehouse.catalog import catalog_models
 
+    if not spec.strip():
+        raise SourceError("no model is named. Give a hub id (organisation/name), or the path of a config.json.")
+    page = _PAGE.fullmatch(spec)
+    if page is not None:
+        spec = f"modelscope:{page['id']}" if page["ms"] else page["id"]
     path = folder / Path(spec).expanduser() if "\x00" not in spec else None
     looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
     if path is not None and (looks_local or _exists(path)):
@@ -129,7 +147,11 @@ def _shipped(file: Path, model_id: str) -> ModelRead:
 
 def _local(path: Path, spec: str) -> ModelRead:
     file = path / "config.json" if path.is_dir() else path
-    name = f"{spec}/config.json" if path.is_dir() else spec
+    name = f"{spec.rstrip('/')}/config.json" if path.is_dir() else spec
+    if path.is_dir() and not file.exists():
+        held = {entry.name for entry in path.iterdir()}
+        raise SourceError(f"{name} is not there (looked for {file}): {instead_of_config(held)}.")
+    refuse_weights(name)
     config = _config(file, name)
     refuse_no_config(config, name)
     sidecar = file.with_name(QUANT_SIDECAR)
@@ -137,11 +159,15 @@ def _local(path: Path, spec: str) -> ModelRead:
         config = with_sidecar(config, _config(sidecar, str(Path(name).with_name(QUANT_SIDECAR))))
     sizes = {weights.name: weights.stat().st_size for weights in file.parent.iterdir() if weights.is_file()}
     found = checkpoint_bytes(sizes)
-    total = None
+    total, missing = None, 0
     if INDEX in sizes:
-        total = index_total(_config(file.with_name(INDEX), str(Path(name).with_name(INDEX))))
+        index = _config(file.with_name(INDEX), str(Path(name).with_name(INDEX)))
+        total, missing = index_total(index), missing_shards(index, sizes)
+    if missing:
+        note = f"{missing} of the checkpoint's files are not here, so the index's total_size counts"
+        return ModelRead(spec, "local", config, total, "verified" if total else "estimated", f"local file {name}", note)
     stored = [file.with_name(weights) for weights in sorted(sizes) if re.fullmatch(r"model.*\.safetensors", weights)]
-    note = statement(found, total, local_bytes_by_type(stored) if stored else None)
+    note = statement(sizes, total, local_bytes_by_type(stored) if stored else None)
     return ModelRead(spec, "local", config, found, "verified" if found else "estimated", f"local file {name}", note)
 
 
@@ -170,20 +196,6 @@ def parse_object(content: bytes, name: str) -> dict[str, Any]:
     if not isinstance(parsed, dict):
         raise SourceError(f"{name} holds a JSON {type(parsed).__name__}, not an object. Name the model's config.json.")
     return parsed
-
-
-def refuse_no_config(config: dict[str, Any], name: str) -> None:
-    """Refuse a JSON object that is no model's config, such as an error a download left behind.
-
-    Raises:
-        SourceError: it names neither a model type nor an architecture.
-    """
-    if not config.get("model_type") and not config.get("architectures"):
-        found = shown(", ".join(config), 80)
-        raise SourceError(
-            f"{name} is no model's config: it has neither model_type nor architectures, only {found}. Fetch the "
-            "model's config.json again."
-        )
 
 
 def with_sidecar(config: dict[str, Any], sidecar: dict[str, Any]) -> dict[str, Any]:

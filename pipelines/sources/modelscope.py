@@ -18,7 +18,8 @@ from pipelines.sources import remembered
 from pipelines.sources.base import SourceError
 from pipelines.sources.checkpoint import INDEX, checkpoint_bytes, index_total, statement
 from pipelines.sources.hub import when_offline
-from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, refuse_no_config, with_sidecar
+from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
+from pipelines.sources.no_config import instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, TooManyRequests, patiently, seconds
 
 DOMAIN = "www.modelscope.cn"
@@ -40,7 +41,7 @@ def read(name: str, revision: str | None, *, offline: bool, cache: Path, endpoin
     if known is not None:
         return known
     if offline:
-        return when_offline(model_id, revision, cache, "the workspace says `offline: true`")
+        return when_offline(model_id, revision, cache, "no hub may be asked (offline)")
     token = os.environ.get(TOKEN, "")
     headers = {"User-Agent": "capsheet", **({"Authorization": f"Bearer {token}"} if token else {})}
     try:
@@ -76,10 +77,7 @@ def _described(client: httpx.Client, name: str, revision: str | None) -> ModelRe
     files = _files(answer, model_id)
     config_file = files.get("config.json")
     if config_file is None:
-        raise SourceError(
-            f"model {model_id} has no config.json at {branch}: it is no transformers model (GGUF or adapter only?). "
-            f"Name the base model, {_LOCAL}."
-        )
+        raise SourceError(f"model {model_id} has no config.json at {branch}: {instead_of_config(files)}, {_LOCAL}.")
     commit = str(config_file.get("Revision") or branch)
 
     def document(path: str) -> dict[str, Any]:
@@ -92,7 +90,7 @@ def _described(client: httpx.Client, name: str, revision: str | None) -> ModelRe
         config = with_sidecar(config, document(QUANT_SIDECAR))
     sizes = {path: file["Size"] for path, file in files.items()}
     weights = checkpoint_bytes(sizes)
-    note = statement(weights, index_total(document(INDEX)) if INDEX in files else None, None)
+    note = statement(sizes, index_total(document(INDEX)) if INDEX in files else None)
     pinned = revision if remembered.is_commit(revision) else commit
     label = "verified" if weights else "estimated"
     return ModelRead(
@@ -117,7 +115,7 @@ def _files(answer: httpx.Response, model_id: str) -> dict[str, dict[str, Any]]:
         if isinstance(file, dict) and file.get("Type") != "tree" and isinstance(file.get("Path"), str):
             size = file.get("Size")
             whole = isinstance(size, int) and not isinstance(size, bool) and size >= 0
-            found[file["Path"]] = {**file, "Size": size if whole else 0}
+            found[file["Path"]] = {**file, "Size": size if whole else None}
     return found
 
 

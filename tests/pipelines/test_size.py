@@ -330,6 +330,18 @@ def test_cards_that_lack_a_type_are_pointed_out() -> None:
     assert "no FP8 rate" in notes
 
 
+def test_a_checkpoint_far_from_its_config_and_a_group_across_nodes_are_warned_of(tmp_path: Path) -> None:
+    config_file(tmp_path)
+    with (tmp_path / "model.safetensors").open("wb") as weights:
+        weights.truncate(900_000_000)
+    warned = sized(str(tmp_path))["warnings"]
+    assert any("what the config comes to" in warning for warning in warned)
+    assert sized()["warnings"] == []
+    across = "TP 16 crosses nodes of 8 H100-SXM, and no time here knows the network between them"
+    assert across in sized(tp=16)["warnings"]
+    assert sized(tp=16, gpu="GB200")["warnings"] == []
+
+
 def test_each_engine_has_its_own_budget_rule() -> None:
     budgets = {engine: sized(engine=engine)["kv_budget_gib_per_gpu"] for engine in ("vllm@0.19.0", "sglang@0.5.4")}
     assert budgets["vllm@0.19.0"] != budgets["sglang@0.5.4"]

@@ -87,6 +87,9 @@ class Hub(BaseHTTPRequestHandler):
         if self.refusals_left.get(repo, 0):
             self.refusals_left[repo] -= 1
             return self._error(429, "We had to rate limit you.", None)
+        strange = {"lab/portal": b"<html>Log in</html>", "lab/void": b"{}", "lab/list": b"[]"}
+        if repo in strange:
+            return self._answer(200, strange[repo], {"Content-Type": "text/html"})
         if repo == "lab/down":
             return self._error(503, "Service unavailable", None)
         if repo not in self.repos:
@@ -219,7 +222,10 @@ def test_a_quantisation_sidecar_is_read_with_the_config(hub: str, tmp_path: Path
         ("lab/busy", ["429", "Wait"]),
         ("lab/down", ["503", "Try later"]),
         ("lab/broken", ["line 2", "not valid JSON"]),
-        ("lab/gguf", ["no config.json", "base model"]),
+        ("lab/gguf", ["no config.json", "GGUF", "base model"]),
+        ("lab/portal", ["not a model hub's", "HF_ENDPOINT"]),
+        ("lab/void", ["not a model hub's", "HF_ENDPOINT"]),
+        ("lab/list", ["not a model hub's", "HF_ENDPOINT"]),
     ],
 )
 def test_what_the_hub_refuses_is_said_in_one_line_with_what_to_do(
@@ -239,7 +245,7 @@ def test_no_connection_and_offline_say_so(tmp_path: Path, monkeypatch: pytest.Mo
     message = refusal(tmp_path, "lab/plain", endpoint="http://127.0.0.1:9")
     assert "no answer from the hub" in message
     assert "HF_ENDPOINT" in message
-    assert "`offline: true`" in refusal(tmp_path, "lab/plain", offline=True)
+    assert "(offline)" in refusal(tmp_path, "lab/plain", offline=True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "HF_HUB_OFFLINE is set" in refusal(tmp_path, "lab/plain")
 
@@ -319,12 +325,12 @@ def test_counts_by_type_are_bytes_only_where_every_type_is_known(shared: Path) -
     v3 = bytes_by_type(quoted["deepseek-ai/DeepSeek-V3"]["parameters"])
     assert v3 is not None
     assert sum(v3.values()) == 688_574_839_360
-    assert "stored as F8_E4M3 98.8%" in statement(688_580_000_000, None, v3)
+    assert "stored as F8_E4M3 98.8%" in statement({"model.safetensors": 688_580_000_000}, None, v3)
     packed = bytes_by_type(quoted["openai/gpt-oss-120b"]["parameters"])
-    assert "so not used" in statement(65_248_815_744, None, packed)
+    assert "so not used" in statement({"model.safetensors": 65_248_815_744}, None, packed)
     assert bytes_by_type({"BF16": 1, "Q4_0": 5}) is None
     assert bytes_by_type({"BF16": -1}) is None
-    assert statement(None, 5, None) == ""
+    assert statement({}, 5) == ""
 
 
 def test_a_config_alone_leaves_the_weight_bytes_unknown_not_zero(tmp_path: Path) -> None:
@@ -337,7 +343,82 @@ def test_a_config_alone_leaves_the_weight_bytes_unknown_not_zero(tmp_path: Path)
 
 
 def test_weights_kept_twice_in_a_repository_count_once() -> None:
-    assert checkpoint_bytes({"model.safetensors": 10, "consolidated.safetensors": 10, "pytorch_model.bin": 10}) == 10
-    assert checkpoint_bytes({"consolidated.safetensors": 7, "tokenizer.json": 3}) == 7
-    assert checkpoint_bytes({"pytorch_model-1.bin": 4, "pytorch_model-2.bin": 5, "optimizer.bin": 9}) == 9
-    assert checkpoint_bytes({"original/model.safetensors": 10, "config.json": 1}) is None
+    gb = 10**9
+    twice = {"model.safetensors": 10 * gb, "consolidated.safetensors": 10 * gb, "pytorch_model.bin": 10 * gb}
+    assert checkpoint_bytes(twice) == 10 * gb
+    assert checkpoint_bytes({"consolidated.safetensors": 7 * gb, "tokenizer.json": 3}) == 7 * gb
+    assert (
+        checkpoint_bytes({"pytorch_model-1.bin": 4 * gb, "pytorch_model-2.bin": 5 * gb, "optimizer.bin": 9}) == 9 * gb
+    )
+    assert checkpoint_bytes({"original/model.safetensors": 10 * gb, "config.json": 1}) is None
+
+
+@pytest.mark.parametrize("size", [None, 0, -5, 134, 10**30])
+def test_a_weight_file_of_no_size_that_weights_have_leaves_the_bytes_unknown_and_says_so(size: int | None) -> None:
+    sizes = {"model-1.safetensors": 5_000_000_000, "model-2.safetensors": size}
+    assert checkpoint_bytes(sizes) is None
+    assert "so the config counts" in statement(sizes, 5_000_000_000)
+
+
+def test_a_folder_that_lacks_shards_of_its_index_is_sized_by_the_index(tmp_path: Path) -> None:
+    (tmp_path / "config.json").write_text(json.dumps(CONFIG))
+    (tmp_path / "model-1.safetensors").write_bytes(b"x" * 5000)
+    index = {"metadata": {"total_size": 9000}, "weight_map": {"a": "model-1.safetensors", "b": "model-2.safetensors"}}
+    (tmp_path / "model.safetensors.index.json").write_text(json.dumps(index))
+    got = read_model("config.json", folder=tmp_path, offline=True)
+    assert got.checkpoint_bytes == 9000
+    assert "1 of the checkpoint's files are not here" in got.weights_note
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        ({"peft_type": "LORA", "base_model_name_or_path": "org/base"}, ["adapter", "base model", "'org/base'"]),
+        ({"peft_type": "LORA", "model_type": "llama"}, ["adapter", "base model"]),
+        ({"weight_map": {}, "metadata": {}}, ["index", "config.json beside it"]),
+        ({"tokenizer_class": "X", "bos_token": "<s>"}, ["tokeniser"]),
+        ({"eos_token_id": 2, "transformers_version": "4.1"}, ["generation config"]),
+        ({"dim": 4096, "n_layers": 32, "n_heads": 32}, ["params.json"]),
+        ({"_class_name": "Flux", "_diffusers_version": "0.3"}, ["diffusion"]),
+        ({"detail": "not found"}, ["neither model_type nor architectures"]),
+    ],
+)
+def test_a_document_that_is_no_model_s_config_is_called_what_it_is(
+    tmp_path: Path, content: dict[str, Any], words: list[str]
+) -> None:
+    (tmp_path / "document.json").write_text(json.dumps(content))
+    message = refusal(tmp_path, "document.json")
+    for word in words:
+        assert word in message
+
+
+@pytest.mark.parametrize(
+    ("file", "words"),
+    [
+        ("m-Q4_K_M.gguf", ["GGUF", "base model"]),
+        ("model.safetensors", ["weights", "config.json"]),
+        ("adapter_config.json", ["adapter only", "base model"]),
+        ("model_index.json", ["diffusion"]),
+        ("readme.txt", ["no transformers model"]),
+    ],
+)
+def test_a_folder_without_a_config_says_what_it_holds_instead(tmp_path: Path, file: str, words: list[str]) -> None:
+    folder = tmp_path / "m"
+    folder.mkdir()
+    (folder / file).write_bytes(b"GGUF\x03\x00")
+    message = refusal(tmp_path, "m")
+    assert "config.json is not there" in message
+    if file.endswith(("gguf", "safetensors")):
+        message = refusal(tmp_path, f"m/{file}")
+        assert all(word in message for word in words)
+    else:
+        assert all(word in message for word in words)
+
+
+@pytest.mark.parametrize(
+    "page",
+    ["https://huggingface.co/lab/plain", "https://huggingface.co/lab/plain/", "http://hf-mirror.com/lab/plain",
+     "https://huggingface.co/lab/plain/tree/main", "https://huggingface.co/lab/plain/blob/main/config.json"],
+)  # fmt: skip
+def test_the_address_of_a_models_page_names_the_model(hub: str, tmp_path: Path, page: str) -> None:
+    assert read_model(page, folder=tmp_path, endpoint=hub).model_id == "lab/plain"

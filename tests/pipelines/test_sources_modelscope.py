@@ -171,7 +171,7 @@ def test_a_revision_that_is_not_there_is_named(tmp_path: Path) -> None:
 def test_no_connection_and_offline_say_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("MODELSCOPE_DOMAIN", "http://127.0.0.1:9")
     assert "MODELSCOPE_DOMAIN" in refusal(tmp_path, "modelscope:lab/plain")
-    assert "`offline: true`" in refusal(tmp_path, "modelscope:lab/plain", offline=True)
+    assert "(offline)" in refusal(tmp_path, "modelscope:lab/plain", offline=True)
 
 
 def test_the_apis_own_listing_is_read(shared: Path, tmp_path: Path) -> None:
