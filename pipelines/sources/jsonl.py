@@ -26,9 +26,9 @@ _SLICE = 50_000
 _PLAIN = r"^\s*\{[^{}]*\}\s*$"
 
 
-def first_object(lines: Sequence[str]) -> Mapping[str, object]:
-    """The first line that is a JSON object; empty when none is."""
-    return next((parsed for parsed in map(_object, lines) if isinstance(parsed, dict)), {})
+def first_objects(lines: Sequence[str]) -> list[Mapping[str, object]]:
+    """Those of the first lines that are JSON objects."""
+    return [parsed for parsed in map(_object, lines) if isinstance(parsed, dict)]
 
 
 def is_document(lines: Sequence[str]) -> bool:

@@ -5,7 +5,7 @@ Belongs here: `Layout`, and the options that a workspace may set on a trace. Doe
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, fields
 from datetime import UTC, datetime
 from typing import Literal
@@ -124,8 +124,8 @@ class Layout:
     """Types of JSON cells that are not text: numbers and lists."""
     records: Callable[[Mapping[str, object]], Records] | None = None
     """For nested JSON: the flat records of one object, with the layout's columns as keys. It binds every column."""
-    recognises: Callable[[Mapping[str, object]], bool] | None = None
-    """For nested JSON: whether an object is of this format; without it, `bind` decides."""
+    recognises: Callable[[Sequence[Mapping[str, object]]], bool] | None = None
+    """For JSON: whether a file that begins with these objects is of this format; without it, `bind` decides."""
     numbered: bool = False
     """An object holds several records: `line` is a record's number, not a line of the file."""
     prepare: Callable[[TraceOptions], Prepare] | None = None
@@ -146,14 +146,29 @@ class Layout:
         lacks = not set(self.required) <= set(bound) or (self.one_of and not set(self.one_of) & set(bound))
         return None if lacks else bound
 
-    def mapped(
-        self, header: Sequence[str], sample: Mapping[str, object], columns: Mapping[str, str]
-    ) -> dict[str, str] | None:
-        """The binding a workspace declares, canonical name to the file's column; None when a column is not there."""
-        there = set(header)
-        missing = [column for column in columns.values() if column not in there and column.split(".")[0] not in sample]
-        lacks = not set(self.required) <= set(columns) or (self.one_of and not set(self.one_of) & set(columns))
-        return None if missing or lacks or not set(columns) <= set(self.columns) else dict(columns)
+    def mapped(self, source_file: str, there: Collection[str], columns: Mapping[str, str]) -> dict[str, str]:
+        """The binding a workspace declares, canonical name to the file's column.
+
+        Raises:
+            SourceError: nothing is declared, a name is not canonical, a column is not in the file, or one is lacking.
+        """
+        known = ", ".join(self.columns)
+        if not columns:
+            raise SourceError(
+                f"{source_file}: no column is named. Set the option columns, such as isl_tokens: tokens_in."
+            )
+        wrong = [name for name in columns if name not in self.columns]
+        if wrong:
+            raise SourceError(f"{source_file}: columns names {shown(wrong[0])}, which is none of {known}.")
+        gone = [column for column in columns.values() if column not in there and column.split(".")[0] not in there]
+        if gone:
+            found = shown(", ".join(sorted(there)), 160)
+            raise SourceError(f"{source_file} has no column {shown(gone[0])}. It has {found}: mend the option columns.")
+        lacking = [name for name in self.required if name not in columns]
+        if lacking or not set(self.one_of) & set(columns):
+            asked = lacking[0] if lacking else " or ".join(self.one_of)
+            raise SourceError(f"{source_file}: columns does not name {asked}. Add the file's column for it.")
+        return dict(columns)
 
     @property
     def columns(self) -> tuple[str, ...]:
@@ -162,7 +177,9 @@ class Layout:
 
     @property
     def expected(self) -> str:
-        """The columns that mark it, for messages."""
+        """The columns that mark it, for messages; nested JSON is marked by what it is."""
+        if self.records is not None:
+            return f"{self.name} ({self.title})"
         names = [*self.required]
         if self.one_of:
             names.insert(0, " or ".join(self.one_of))

@@ -16,6 +16,7 @@ import polars as pl
 from pipelines.progress import report
 from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet
 from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
+from pipelines.sources.canonical import FLAGS
 from pipelines.sources.columns import separate
 from pipelines.sources.files import BLOCK_BYTES, Opened, open_source
 from pipelines.sources.formats import LAYOUTS
@@ -24,6 +25,8 @@ from warehouse.frames import conform
 from warehouse.registry import table
 
 Cells = tuple[pl.DataFrame, delimited.Broken]
+_SAMPLED = 200
+"""Objects of a JSON document that detection looks at."""
 
 
 class Part(NamedTuple):
@@ -72,7 +75,7 @@ def stream_trace(
     """
     given = options or {}
     chosen = TraceOptions.read(source_file, given)
-    named = _named(source_file, format)
+    named = _named(source_file, "mapped" if chosen.columns and format == "auto" else format)
     opened = open_source(path, source_file)
     values = jsonl.document(opened) if opened.kind == "text" and jsonl.is_document(opened.first_lines) else None
     layout, bound, types = _detect(opened, named, chosen, values)
@@ -94,7 +97,7 @@ def stream_trace(
             kept, rejected = separate(prepare(rows) if prepare else rows, source_file, readings, raw)
             if zoned:
                 naive += int(kept[arrivals.NAIVE].sum())
-                kept = kept.drop(arrivals.NAIVE)
+            kept = kept.select(pl.exclude(r"^_.*$"))
             if unsplit:
                 rejected = pl.concat([rejected, rejected_rows(source_file, unsplit)]).sort("line", maintain_order=True)
             kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
@@ -161,20 +164,21 @@ def _detect(
     opened: Opened, layouts: Sequence[Layout], options: TraceOptions, values: Sequence[object] | None
 ) -> tuple[Layout, dict[str, str], dict[str, pl.DataType]]:
     """The layout whose columns the file has, which column stands for which of its cells, and the cells' types."""
-    container, header, sample = _shape(opened, values)
+    container, header, objects = _shape(opened, values)
     for layout in layouts:
-        if container not in layout.containers or (layout.by_name and len(layouts) > 1 and not options.columns):
+        if container not in layout.containers or (layout.by_name and len(layouts) > 1):
             continue
-        bound = _bind(layout, header, sample, options)
+        bound = _bind(layout, opened.name, header, objects, options, named=len(layouts) == 1)
         if bound is None:
             continue
         if container == "parquet":
             types = {name: parquet.schema_of(opened)[column] for name, column in bound.items()}
-            parquet.refuse_types(opened, types)
+            parquet.refuse_types(opened, {n: t for n, t in types.items() if not (n in FLAGS and t == pl.Boolean)})
             return layout, bound, types
         given = layout.cell_types if container == "json" else {}
         return layout, bound, {name: given.get(name, pl.String()) for name in bound}
-    expected = "; ".join(layout.expected for layout in layouts if not layout.by_name or len(layouts) == 1)
+    fitting = [layout for layout in layouts if container in layout.containers and not layout.by_name] or layouts
+    expected = "; ".join(layout.expected for layout in fitting)
     found = shown(", ".join(header) if header else "".join(opened.first_lines[:1]), 160)
     what = {"json": "keys of its first object", "parquet": "columns", "csv": "header on line 1"}[container]
     raise SourceError(
@@ -185,24 +189,33 @@ def _detect(
 
 def _shape(
     opened: Opened, values: Sequence[object] | None
-) -> tuple[Literal["csv", "json", "parquet"], list[str], Mapping[str, object]]:
-    """What the rows are written in, the columns (or the keys of the first object), and that object."""
+) -> tuple[Literal["csv", "json", "parquet"], list[str], list[Mapping[str, object]]]:
+    """What the rows are written in, the columns (or keys of the first object), and the first objects of JSON."""
     if opened.kind == "parquet":
-        return "parquet", list(parquet.schema_of(opened)), {}
+        return "parquet", list(parquet.schema_of(opened)), []
     if values is not None or opened.first_lines[0].lstrip().startswith("{"):
-        objects = values if values is not None else [jsonl.first_object(opened.first_lines)]
-        sample = next((value for value in objects if isinstance(value, dict)), {})
-        return "json", list(sample), sample
-    return "csv", delimited.header_of(opened.first_lines[0]), {}
+        objects = jsonl.first_objects(opened.first_lines)
+        if values is not None:
+            objects = [value for value in values[:_SAMPLED] if isinstance(value, dict)]
+        return "json", list(objects[0]) if objects else [], objects
+    return "csv", delimited.header_of(opened.first_lines[0]), []
 
 
 def _bind(
-    layout: Layout, header: Sequence[str], sample: Mapping[str, object], options: TraceOptions
+    layout: Layout,
+    source_file: str,
+    header: Sequence[str],
+    objects: Sequence[Mapping[str, object]],
+    options: TraceOptions,
+    *,
+    named: bool,
 ) -> dict[str, str] | None:
-    if options.columns and layout.by_name:
-        return layout.mapped(header, sample, options.columns)
+    """The layout's binding to the file; a format that was named need not be recognised as well."""
+    if layout.by_name:
+        return layout.mapped(source_file, {*header, *(key for value in objects for key in value)}, options.columns)
     if layout.recognises is not None:
-        return {name: name for name in layout.columns} if layout.recognises(sample) else None
+        there = bool(objects) and (layout.records is not None or layout.bind(header) is not None)
+        return {name: name for name in layout.columns} if there and (named or layout.recognises(objects)) else None
     return layout.bind(header)
 
 
@@ -249,11 +262,7 @@ def _settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, li
     lattice = arrivals.grid(frame)
     if lattice is None:
         return frame, notes
-    distinct, step_s = lattice
-    notes.append(f"arrivals on a grid: {distinct:,} distinct times for {frame.height:,} rows, step {step_s:g} s")
+    notes += arrivals.grid_notes(frame.height, lattice, options)
     if options.spread == "uniform":
-        frame = arrivals.spread(frame.with_columns(written_at=pl.col("arrival_at")), step_s, options.seed)
-        notes.append(f"each spread uniformly over its step (seed {options.seed})")
-    else:
-        notes.append("kept as they are (spread: none)")
+        frame = arrivals.spread(frame.with_columns(written_at=pl.col("arrival_at")), lattice[1], options.seed)
     return frame, notes

@@ -102,7 +102,7 @@ def test_a_hostile_path_gets_one_clear_line(tmp_path: Path, name: str) -> None:
 def test_an_unknown_format_or_option_is_named_with_what_there_is(tmp_path: Path) -> None:
     path = tmp_path / "t.csv"
     path.write_text("\n".join(HEADERS["azure"][1:]))
-    with pytest.raises(SourceError, match=r"no trace format is called 'azuer'.*azure, burstgpt, mooncake, capsheet"):
+    with pytest.raises(SourceError, match=r"no trace format is called 'azuer'.*azure, burstgpt, .*mooncake, capsheet"):
         read_trace(path, "t.csv", "azuer")
     with pytest.raises(SourceError, match=r"no trace option is called 'unit'.*time_unit"):
         read_trace(path, "t.csv", options={"unit": "ms"})

@@ -168,11 +168,14 @@ def test_a_mooncake_row_whose_hashes_do_not_fit_its_length_is_rejected(tmp_path:
 
 
 def test_a_look_alike_of_mooncake_is_refused_until_its_unit_and_block_are_declared(tmp_path: Path) -> None:
-    rows = '{"timestamp": 0.5, "input_length": 33, "output_length": 12, "hash_ids": [1, 2, 3]}\n'
+    rows = '{"timestamp": 5, "input_length": 33, "output_length": 12, "hash_ids": [1, 2, 3]}\n'
     with pytest.raises(SourceError, match=r"blocks of 16 tokens, not 512.*block_tokens: 16 and time_unit: s or ms"):
         read(tmp_path, rows, "v.jsonl")
     got = read(tmp_path, rows, "v.jsonl", block_tokens=16, time_unit="s")
-    assert got.frame.select("prefix_block_tokens", "arrival_at").row(0) == (16, at(1970, 1, 1, 0, 0, 0, 500000))
+    assert got.frame.select("prefix_block_tokens", "arrival_at").row(0) == (16, at(1970, 1, 1, 0, 0, 5))
+    seconds = read(tmp_path, rows, "v.jsonl", "vllm_timed_trace")
+    assert seconds.frame.equals(got.frame)
+    assert "timestamp in s (the format's own)" in seconds.detail
 
 
 def test_a_bad_mooncake_line_spoils_no_other(tmp_path: Path) -> None:

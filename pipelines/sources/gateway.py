@@ -1,0 +1,171 @@
+"""Gateways' access logs as JSON: Envoy, nginx, Kong, Higress and their like, one object a request, ordered by end.
+
+The keys are those that such logs use by default or in their own LLM plugins. A time with an offset is taken by it.
+Usage is missing where a stream did not ask for it (`stream_options.include_usage`): it is kept without lengths.
+429 and 503 were turned away, 499 is a client that left: none of them is a service time.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime, timedelta
+
+import polars as pl
+
+from pipelines.sources.arrivals import written
+from pipelines.sources.base import NOT_A_REQUEST, shown
+from pipelines.sources.columns import MAX_SECONDS, Reading, above_zero, quantity, text, truth, whole
+from pipelines.sources.layout import Cells, Layout, TraceOptions
+from pipelines.sources.outcome import ended, of_status
+
+_START = ("start_time", "startTime", "started_at", "request_start_time", "timestamp", "@timestamp", "time", "ts")
+_AT_END = ("time_iso8601", "end_time", "endTime")
+"""Times that a log writes when the request is over: its duration is taken off."""
+_STATUS = ("response_code", "status_code", "http_status", "statusCode", "response.status", "status")
+_MS = (
+    "duration_ms",
+    "latency_ms",
+    "request_duration_ms",
+    "response_time_ms",
+    "duration",
+    "latencies.request",
+    "llm_service_duration",
+)
+_S = ("request_time", "duration_s", "latency_s", "duration_seconds")
+_FIELDS: Mapping[str, tuple[str, ...]] = {
+    "prompt_tokens": (
+        *("usage.prompt_tokens", "usage.input_tokens", "prompt_tokens", "input_tokens", "input_token"),
+        *("genai_input_tokens", "gen_ai.usage.input_tokens"),
+    ),
+    "completion_tokens": (
+        *("usage.completion_tokens", "usage.output_tokens", "completion_tokens", "output_tokens", "output_token"),
+        *("genai_output_tokens", "gen_ai.usage.output_tokens"),
+    ),
+    "cached_tokens": (
+        *("usage.prompt_tokens_details.cached_tokens", "usage.input_tokens_details.cached_tokens"),
+        *("usage.cache_read_input_tokens", "cached_tokens"),
+    ),
+    "ttft_ms": ("ttft_ms", "time_to_first_token_ms", "first_token_ms", "llm_first_token_duration"),
+    "request_id": ("x_request_id", "request_id", "req_id", "id"),
+    "model": ("request_model", "model", "response_model", "request.model"),
+    "tenant": ("tenant", "team", "consumer", "consumer.username", "user", "user_id", "api_key_alias"),
+    "session_id": ("session_id", "conversation_id", "x_session_id", "chat_id"),
+    "adapter": ("adapter", "lora", "lora_adapter"),
+    "stream": ("stream", "streaming", "is_stream"),
+    "finish_reason": ("finish_reason",),
+    "max_tokens": ("max_tokens", "max_completion_tokens"),
+}
+_OTHER_PATHS = (
+    "/embeddings",
+    "/rerank",
+    "/models",
+    "/health",
+    "/metrics",
+    "/tokenize",
+    "/moderations",
+    "/ping",
+    "/ready",
+)
+
+
+def _recognises(objects: Sequence[Mapping[str, object]]) -> bool:
+    """A time, a status and a duration, usage or model: what every such log has, whatever else."""
+    told = (*_MS, *_S, *_FIELDS["prompt_tokens"], *_FIELDS["model"])
+    return any(
+        _first(value, *_START, *_AT_END) is not None and _code(value) is not None and _first(value, *told) is not None
+        for value in objects
+    )
+
+
+def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str]:
+    path = _first(value, "path", "uri", "request_path", "request_uri", "url", "request.uri")
+    if isinstance(path, str) and any(other in path.split("?")[0] for other in _OTHER_PATHS):
+        yield f"{NOT_A_REQUEST}: path {shown(path, 40)}"
+        return
+    seconds = _first(value, *_S)
+    lasts_ms = _first(value, *_MS)
+    if lasts_ms is None and seconds is not None:
+        lasts_ms = _scaled(seconds)
+    at = _first(value, *_START)
+    start = _written(at) if at is not None else _before(_written(_first(value, *_AT_END)), lasts_ms)
+    record = {name: _first(value, *keys) for name, keys in _FIELDS.items()}
+    yield record | {"start": start, "status": _code(value), "duration_ms": lasts_ms}
+
+
+def _first(value: Mapping[str, object], *names: str) -> object:
+    """The first of the keys, or paths of keys, that holds something."""
+    for name in names:
+        held: object = value.get(name)
+        if held is None and "." in name:
+            held = value
+            for part in name.split("."):
+                held = held.get(part) if isinstance(held, Mapping) else None
+        if held not in (None, "", "-"):
+            return held
+    return None
+
+
+def _code(value: Mapping[str, object]) -> object:
+    """The HTTP status; a word such as "ok" is none."""
+    for name in _STATUS:
+        held = _first(value, name)
+        try:
+            if held is not None and not isinstance(held, bool) and 0 <= int(str(held)) <= 999:
+                return int(str(held))
+        except ValueError:
+            continue
+    return None
+
+
+def _scaled(seconds: object) -> object:
+    try:
+        return float(str(seconds)) * 1_000
+    except ValueError:
+        return seconds
+
+
+def _written(at: object) -> object:
+    """A time as text; a number is Unix time in s, ms, us or ns, which its size tells apart."""
+    if not isinstance(at, int | float) or isinstance(at, bool) or not 0 <= at < 1e20:
+        return at
+    seconds = float(at)
+    while seconds > 1e10:
+        seconds /= 1_000
+    return (datetime(1970, 1, 1, tzinfo=UTC) + timedelta(seconds=seconds)).isoformat(timespec="microseconds")
+
+
+def _before(end: object, lasts_ms: object) -> object:
+    try:
+        return (datetime.fromisoformat(str(end)) - timedelta(milliseconds=float(str(lasts_ms)))).isoformat()
+    except (ValueError, OverflowError):
+        return end
+
+
+def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) -> tuple[list[Reading], list[str]]:
+    osl = whole("osl_tokens", "completion_tokens", least=0, required=False)
+    end = ended(of_status(pl.col("status")), osl.value)
+    readings = [
+        *written("start", cells["start"], options),
+        above_zero(whole("isl_tokens", "prompt_tokens", least=0, required=False), unless=~end.value.is_in(["ok"])),
+        osl,
+        whole("cached_tokens", "cached_tokens", least=0, required=False),
+        quantity("e2e_ms", "duration_ms", most=MAX_SECONDS * 1_000),
+        quantity("ttft_ms", "ttft_ms", most=MAX_SECONDS * 1_000),
+        *(text(name, name) for name in ("request_id", "model", "tenant", "session_id", "adapter", "finish_reason")),
+        whole("max_tokens", "max_tokens", least=0, required=False),
+        Reading("streaming", truth("stream")),
+        end,
+    ]
+    return readings, ["durations in ms", "requests without usage are kept without lengths"]
+
+
+GATEWAY = Layout(
+    "gateway",
+    "gateway access log",
+    required=("start", "status", "duration_ms", *_FIELDS),
+    readings=_readings,
+    heeds=("timezone",),
+    containers=("json",),
+    records=_records,
+    recognises=_recognises,
+)
