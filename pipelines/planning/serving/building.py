@@ -9,10 +9,10 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
-from estimator.engines import resolve_settings
-from estimator.hardware import Accelerator
+from estimator.engines import EngineSettings, resolve_settings
+from estimator.hardware import Accelerator, resolve_gpu
 from estimator.serving import Layout, Protocol, ServingCase
-from pipelines.planning.catalog import Catalog, UnknownAccelerator
+from pipelines.planning.catalog import Catalog
 from pipelines.planning.serving.cells import Unreadable
 from pipelines.planning.serving.models import Served
 from pipelines.sources.base import shown
@@ -31,19 +31,40 @@ class Built:
     uncounted: Mapping[str, str] = field(default_factory=dict)
 
 
-def accelerator(catalog: Catalog, name: str) -> Accelerator:
-    """The accelerator a cell means: remarks in brackets and a memory size behind its name do not matter.
+@dataclass(slots=True)
+class Lookups:
+    """Accelerators by name and engines' own settings, each looked up once for a file."""
 
-    Raises Unreadable when the catalogue has none of the name.
-    """
-    bare = re.sub(r"\(.*?\)", "", name).strip()
-    try:
-        return catalog.accelerator(bare, "gpu")
-    except UnknownAccelerator:
-        try:
-            return catalog.accelerator(re.sub(r"[-_ ]\d+\s*gb$", "", bare, flags=re.IGNORECASE), "gpu")
-        except UnknownAccelerator:
-            raise Unreadable(f"gpu {shown(name, 40)} is not in the catalogue") from None
+    catalog: Catalog
+    _accelerators: dict[str, Accelerator | None] = field(default_factory=dict)
+    _settings: dict[object, EngineSettings] = field(default_factory=dict)
+
+    def accelerator(self, name: str) -> Accelerator:
+        """The accelerator a cell means: remarks in brackets and a memory size behind its name do not matter.
+
+        Raises Unreadable when the catalogue has none of the name.
+        """
+        if name not in self._accelerators:
+            bare = re.sub(r"\(.*?\)", "", name).strip()
+            sizeless = re.sub(r"[-_ ]\d+\s*gb$", "", bare, flags=re.IGNORECASE)
+            known = self.catalog.accelerators
+            found = resolve_gpu(bare, known) or resolve_gpu(sizeless, known)
+            self._accelerators[name] = known[found] if found else None
+        accelerator = self._accelerators[name]
+        if accelerator is None:
+            raise Unreadable(f"gpu {shown(name, 40)} is not in the catalogue")
+        return accelerator
+
+    def settings(
+        self, engine: str, version: str, gpu: Accelerator, served: Served, asked: Mapping[str, object]
+    ) -> EngineSettings:
+        """What the engine resolves; raises UnknownEngine (a ValueError) for a setting out of range."""
+        key = (engine, version, gpu.gpu_id, id(served.architecture), *sorted(asked.items()))
+        if key not in self._settings:
+            self._settings[key] = resolve_settings(
+                engine, version, gpu, served.architecture, self.catalog.profile, asked
+            )
+        return self._settings[key]
 
 
 def engine_of(name: str) -> str:
@@ -69,7 +90,7 @@ def build(
     protocol: Protocol,
     isl_tokens: float,
     osl_tokens: float,
-    catalog: Catalog,
+    lookups: Lookups,
     *,
     settings: Mapping[str, object] | None = None,
     prefill: Layout | None = None,
@@ -81,9 +102,10 @@ def build(
     notes = [*served.notes, *assumed]
     if not version:
         notes.append("engine version not stated: the newest")
-    known = resolve_settings(engine, version, gpu, served.architecture, catalog.profile, settings)
+    asked = {name: value for name, value in (settings or {}).items() if value is not None}
+    known = lookups.settings(engine, version, gpu, served, asked)
     for name in ("max_num_batched_tokens", "max_num_seqs"):
-        if (settings or {}).get(name) is None:
+        if name not in asked:
             notes.append(f"{name} {getattr(known, name)}: the engine's default")
     case = ServingCase(
         architecture=served.architecture,

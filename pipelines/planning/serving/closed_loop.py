@@ -25,8 +25,7 @@ Rules, from configuration columns alone:
 from __future__ import annotations
 
 from estimator.serving import Layout, Protocol
-from pipelines.planning.catalog import Catalog
-from pipelines.planning.serving.building import Built, accelerator, build, engine_of, version_of
+from pipelines.planning.serving.building import Built, Lookups, build, engine_of, version_of
 from pipelines.planning.serving.cells import Cells, Unreadable
 from pipelines.planning.serving.models import Models, Served
 from pipelines.planning.serving.sweep_settings import Run, Settings, settings_of
@@ -41,12 +40,12 @@ SHORTEST_RATIO = 0.8
 PROMPTS_PER_CLIENT = 10
 
 
-def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
+def read(cells: Cells, models: Models, lookups: Lookups) -> Built:
     """The case of one row; raises Unreadable (a ValueError) with the reason why there is none."""
     engine = engine_of(cells.required("engine"))
     label = cells.text("precision") or cells.text("moe_quant") or cells.text("gemm_quant")
     served = models.served(cells.required("model"), label)
-    gpu = accelerator(catalog, cells.required("gpu"))
+    gpu = lookups.accelerator(cells.required("gpu"))
     clients = cells.needed("concurrency")
     separated = _separated(cells)
     sweep = _is_sweep(cells)
@@ -78,7 +77,7 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         load,
         isl,
         osl,
-        catalog,
+        lookups,
         settings={"max_num_batched_tokens": None if separated else scripted.max_num_batched_tokens},
         admission_wait_steps=0.0 if separated else scripted.admission_wait_steps,
         prefill=prefill,

@@ -15,8 +15,7 @@ from __future__ import annotations
 import re
 
 from estimator.serving import Layout, Protocol
-from pipelines.planning.catalog import Catalog
-from pipelines.planning.serving.building import Built, accelerator, build, engine_of, version_of
+from pipelines.planning.serving.building import Built, Lookups, build, engine_of, version_of
 from pipelines.planning.serving.cells import Cells, Unreadable
 from pipelines.planning.serving.models import Models
 
@@ -28,7 +27,7 @@ _FLAGS = {"max_num_seqs": r"max-num-seqs (\d+)", "max_model_len": r"max-model-le
 _SHARED = re.compile(r"system prompts x (\d+) tok")
 
 
-def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
+def read(cells: Cells, models: Models, lookups: Lookups) -> Built:
     """The case of one row; raises Unreadable (a ValueError) with the reason why there is none."""
     kind = cells.text("load_kind").lower()
     if kind.startswith("offline"):
@@ -38,7 +37,7 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         raise Unreadable("speculative decoding: the share of drafts that were accepted is not recorded")
     engine = engine_of(cells.required("engine"))
     served = models.served(cells.required("model"), cells.text("precision"))
-    gpu = accelerator(catalog, cells.required("gpu"))
+    gpu = lookups.accelerator(cells.required("gpu"))
     isl, osl = cells.needed("isl_mean"), cells.needed("osl_mean")
     load, assumed = _load(cells, kind, notes)
     settings: dict[str, object] = {
@@ -55,7 +54,7 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         load,
         isl,
         osl,
-        catalog,
+        lookups,
         settings=settings,
         assumed=assumed,
     )

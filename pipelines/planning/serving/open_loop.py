@@ -15,8 +15,7 @@ Rules, from configuration columns alone:
 from __future__ import annotations
 
 from estimator.serving import Layout, Protocol
-from pipelines.planning.catalog import Catalog
-from pipelines.planning.serving.building import Built, accelerator, build, engine_of, version_of
+from pipelines.planning.serving.building import Built, Lookups, build, engine_of, version_of
 from pipelines.planning.serving.cells import Cells, Unreadable
 from pipelines.planning.serving.models import Models
 
@@ -27,7 +26,7 @@ MEASURED = {"ttft": "ttft_mean_ms", "tpot": "tpot_from_e2e_ms", "e2e": "e2e_mean
 SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "max_model_len")
 
 
-def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
+def read(cells: Cells, models: Models, lookups: Lookups) -> Built:
     """The case of one row; raises Unreadable (a ValueError) with the reason why there is none."""
     if cells.text("stage") in {"-1", "-1.0"}:
         raise Unreadable("sums up the stages, each a row of its own")
@@ -45,7 +44,7 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
     shared = cells.number("isl_system") or 0.0
     return build(
         served,
-        accelerator(catalog, cells.required("gpu")),
+        lookups.accelerator(cells.required("gpu")),
         engine,
         version,
         Layout(tp=cells.count("tp"), dp=1, pp=cells.count("pp"), workers=cells.count("dp")),
@@ -56,7 +55,7 @@ def read(cells: Cells, models: Models, catalog: Catalog) -> Built:
         ),
         cells.needed("isl_nominal"),
         cells.needed("osl_nominal"),
-        catalog,
+        lookups,
         settings={name: cells.count(name) for name in SETTINGS if cells.text(name)},
         assumed=tuple(assumed),
         uncounted={"ttft_p99": "the first stage starts a cold server"} if cells.text("stage") in {"0", "0.0"} else {},

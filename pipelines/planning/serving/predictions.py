@@ -17,7 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from estimator.serving import ServingCase, predict
-from estimator.step_time import coefficients_for
+from estimator.step_time import Coefficients, coefficients_for
 from pipelines.planning.catalog import Rows
 from pipelines.planning.serving.rows import ServingRow
 
@@ -87,16 +87,19 @@ def shape(case: ServingCase) -> Shape:
 
 def predict_rows(rows: Iterable[ServingRow], profile: Rows) -> list[Predicted]:
     """Every row predicted with the catalogue's coefficients, or with the reason why not."""
-    return [_predict(row, profile) for row in rows]
+    chosen: dict[tuple[str, ...], Coefficients] = {}
+    return [_predict(row, profile, chosen) for row in rows]
 
 
-def _predict(row: ServingRow, profile: Rows) -> Predicted:
+def _predict(row: ServingRow, profile: Rows, chosen: dict[tuple[str, ...], Coefficients]) -> Predicted:
     case = row.case
     if case is None:
         return Predicted(row, skipped=row.skipped)
+    key = (case.engine, case.engine_version, case.accelerator.gpu_id, case.precision)
     try:
-        chosen = coefficients_for(profile, case.engine, case.engine_version, case.accelerator.gpu_id, case.precision)
-        return Predicted(row, values_of(predict(case, chosen)))
+        if key not in chosen:
+            chosen[key] = coefficients_for(profile, *key)
+        return Predicted(row, values_of(predict(case, chosen[key])))
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         return Predicted(row, skipped=" ".join(str(error).split())[:300])
 

@@ -13,7 +13,7 @@ from typing import Literal
 from estimator.serving import ServingCase
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.serving import closed_loop, mixed, open_loop
-from pipelines.planning.serving.building import Built
+from pipelines.planning.serving.building import Built, Lookups
 from pipelines.planning.serving.cells import Cells, measured
 from pipelines.planning.serving.models import Models
 from pipelines.sources.model_names import ModelFolders
@@ -25,7 +25,7 @@ Kind = Literal["closed loop", "open loop", "mixed"]
 class _Format:
     columns: tuple[str, ...]
     measured: Mapping[str, str]
-    read: Callable[[Cells, Models, Catalog], Built]
+    read: Callable[[Cells, Models, Lookups], Built]
 
 
 KINDS: Mapping[Kind, _Format] = {
@@ -84,14 +84,14 @@ def read_cases(
     wanted = kind or (kind_of(rows[0]) if rows else "closed loop")
     if wanted is None:
         raise ValueError("the columns are not those of serving measurements")
-    known, models = KINDS[wanted], Models(folders)
-    return [_row(line, cells, known, models, catalog) for line, cells in enumerate(rows, start=2)]
+    known, models, lookups = KINDS[wanted], Models(folders), Lookups(catalog)
+    return [_row(line, cells, known, models, lookups) for line, cells in enumerate(rows, start=2)]
 
 
-def _row(line: int, cells: Mapping[str, str], known: _Format, models: Models, catalog: Catalog) -> ServingRow:
+def _row(line: int, cells: Mapping[str, str], known: _Format, models: Models, lookups: Lookups) -> ServingRow:
     figures = measured(cells, known.measured)
     try:
-        built = known.read(Cells(cells), models, catalog)
+        built = known.read(Cells(cells), models, lookups)
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         return ServingRow(line, cells, measured=figures, skipped=" ".join(str(error).split())[:300])
     return ServingRow(line, cells, built.case, figures, built.served.kind, built.assumed, built.uncounted)
