@@ -24,12 +24,16 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "expert_imbalance_factor": "x",
     "layer_overhead_us": "us",
     "moe_layer_overhead_us": "us",
+    "mla_layer_overhead_us": "us",
+    "linear_layer_overhead_us": "us",
     "prefill_layer_host_us": "us",
     "collective_us": "us",
     "collective_pcie_us": "us",
     "sequence_overhead_us": "us",
     "step_overhead_us": "us",
     "request_seconds": "s",
+    "prompt_us_per_token": "us",
+    "client_overhead_ms": "ms",
 }
 """Every coefficient and its unit. Factors ("x") multiply an ideal datasheet time and are at least 1."""
 

@@ -129,17 +129,26 @@ def step_parameters(
     coefficients: Mapping[str, float],
     ep: int = 1,
     kv_cache_bytes: float = 2.0,
+    dp: int = 1,
 ) -> NDArray[np.float64]:
-    """The parameters of `step_seconds` for one replica on `tp` GPUs, laid out as STEP_FIELDS.
+    """The parameters of `step_seconds` for one replica of `dp` attention ranks of `tp` GPUs, laid out as STEP_FIELDS.
 
     `ep` is the number of expert-parallel groups among those GPUs (1: every expert is sliced over all of them); it must
-    divide `tp`. `kv_cache_bytes` is the size of one cached element. Experts spread over ranks (`ep` > 1) leave the
-    bytes a rank streams and exchanges unchanged on average, and cost the busiest rank's share of FLOPs.
+    divide `tp` x `dp`. `kv_cache_bytes` is the size of one cached element. Experts spread over ranks (`ep` > 1) leave
+    the bytes a rank streams and exchanges unchanged on average, and cost the busiest rank's share of FLOPs.
 
-    Raises ValueError for a `tp` or `ep` that cannot be, and for coefficients that are missing or beat the datasheet.
+    With `dp` > 1 a step is that of one attention rank, its tokens and sequences alone, all ranks alike: each holds
+    attention and dense layers over its own `tp` GPUs, experts are spread over all `tp` x `dp`, touched by every rank's
+    tokens, and reached by a dispatch and a combine in place of the second all-reduce.
+
+    Raises ValueError for a `tp`, `dp` or `ep` that cannot be, and for coefficients that are missing or beat the
+    datasheet.
     """
-    if tp < 1 or ep < 1 or tp % ep:
-        raise ValueError(f"tensor parallel {tp} with expert parallel {ep}: both at least 1, and ep must divide tp")
+    if tp < 1 or dp < 1 or ep < 1 or (tp * dp) % ep:
+        raise ValueError(
+            f"tensor parallel {tp} x {dp} attention ranks with expert parallel {ep}: all at least 1, and ep must divide"
+            " the ranks"
+        )
     check_coefficients(coefficients)
     c = coefficients
     layers = architecture.layers
@@ -149,7 +158,12 @@ def step_parameters(
 
     p = dict.fromkeys(STEP_FIELDS, 0.0)
     p["step_overhead_s"] = c["step_overhead_us"] * 1e-6
-    p["layer_overhead_s"] = len(layers) * c["layer_overhead_us"] * 1e-6
+    kinds = [layer.attention.kind for layer in layers]
+    p["layer_overhead_s"] = 1e-6 * (
+        len(layers) * c["layer_overhead_us"]
+        + kinds.count("mla") * c["mla_layer_overhead_us"]
+        + kinds.count("linear") * c["linear_layer_overhead_us"]
+    )
     p["moe_layer_overhead_s"] = len(moe) * c["moe_layer_overhead_us"] * 1e-6
     p["prefill_host_s"] = len(layers) * c["prefill_layer_host_us"] * 1e-6
     p["sequence_overhead_s_per_sequence"] = c["sequence_overhead_us"] * 1e-6
@@ -163,15 +177,19 @@ def step_parameters(
     if moe:
         imbalance = c["expert_imbalance_factor"] if ep > 1 else 1.0
         expert_s = c["expert_flops_factor"] * imbalance * 2 / compute_flops(accelerator, weights.expert_compute)
-        p["expert_read_s"] = c["expert_read_factor"] * rank.expert_bytes / bandwidth
-        p["expert_unused_share"] = float(np.mean([1 - f.experts_per_token / f.experts for f in moe]))
+        p["expert_read_s"] = c["expert_read_factor"] * rank.expert_bytes / dp / bandwidth
+        p["expert_unused_share"] = float(np.mean([1 - f.experts_per_token / f.experts for f in moe])) ** dp
         p["expert_flops_s_per_token"] = expert_s * rank.routed_parameters
-    if tp > 1:
-        latency_us = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
-        collectives = COLLECTIVES_PER_LAYER * len(layers)
-        sent = collectives * architecture.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
-        p["collective_latency_s"] = collectives * latency_us * 1e-6
-        p["collective_bytes_s_per_token"] = c["collective_bytes_factor"] * sent / one_way_link_bytes_per_s(accelerator)
+    latency_us = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
+    reductions = (0 if tp == 1 else COLLECTIVES_PER_LAYER * len(layers)) - (0 if tp == 1 or dp == 1 else len(moe))
+    sent = reductions * architecture.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
+    exchanges = 0 if dp == 1 else COLLECTIVES_PER_LAYER * len(moe)
+    if exchanges:
+        # Each token goes to the ranks its experts are on and comes back, never to more ranks than there are.
+        copies = np.mean([min(f.experts_per_token, tp * dp - 1) for f in moe])
+        sent += exchanges * architecture.hidden_size * ACTIVATION_BYTES * float(copies) / tp
+    p["collective_latency_s"] = (reductions + exchanges) * latency_us * 1e-6
+    p["collective_bytes_s_per_token"] = c["collective_bytes_factor"] * sent / one_way_link_bytes_per_s(accelerator)
 
     windows = []
     for attention in (layer.attention for layer in layers):

@@ -245,7 +245,7 @@ def test_expert_parallelism_costs_its_busiest_rank() -> None:
 
 @pytest.mark.parametrize(("tp", "ep"), [(0, 1), (4, 3), (2, 4)])
 def test_shapes_that_cannot_be_are_refused(tp: int, ep: int) -> None:
-    with pytest.raises(ValueError, match="ep must divide tp"):
+    with pytest.raises(ValueError, match="ep must divide the ranks"):
         parameters(gqa(), tp=tp, ep=ep)
 
 
