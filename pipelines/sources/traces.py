@@ -14,7 +14,7 @@ from typing import Literal, NamedTuple
 import polars as pl
 
 from pipelines.progress import report
-from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet
+from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet, servegen
 from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
 from pipelines.sources.canonical import FLAGS
 from pipelines.sources.columns import separate
@@ -25,6 +25,8 @@ from warehouse.frames import conform
 from warehouse.registry import table
 
 Cells = tuple[pl.DataFrame, delimited.Broken]
+SERVEGEN = "servegen"
+"""The one format that is no layout: a folder that requests are drawn from."""
 _SAMPLED = 200
 """Objects of a JSON document that detection looks at."""
 
@@ -75,15 +77,14 @@ def stream_trace(
     """
     given = options or {}
     chosen = TraceOptions.read(source_file, given)
+    chunks = servegen.chunk_traces(path)
+    if format == SERVEGEN or (chunks and format == "auto"):
+        return _generated(chunks, source_file, given, chosen)
     named = _named(source_file, "mapped" if chosen.columns and format == "auto" else format)
     opened = open_source(path, source_file)
     values = jsonl.document(opened) if opened.kind == "text" and jsonl.is_document(opened.first_lines) else None
     layout, bound, types = _detect(opened, named, chosen, values)
-    unheeded = sorted(set(given) - {"spread", "seed", *layout.heeds})
-    if unheeded:
-        raise SourceError(
-            f"{source_file}: option {unheeded[0]} means nothing to this format ({layout.title}). Remove it."
-        )
+    _refuse_unheeded(source_file, given, layout.heeds, layout.title)
     readings, said = layout.readings(source_file, types, chosen, opened.first_lines)
     note = parquet.note_of(opened) if opened.kind == "parquet" else ""
 
@@ -150,12 +151,49 @@ def read_trace(
     )
 
 
+def _generated(
+    chunks: Sequence[Path], source_file: str, given: Mapping[str, object], options: TraceOptions
+) -> TraceStream:
+    """ServeGen's chunks as a stream, one client a part."""
+    _refuse_unheeded(source_file, given, ("start_at", "duration_s", "rate_factor"), "ServeGen chunks")
+    if not chunks:
+        raise SourceError(f"{source_file} holds no chunk-N-trace.csv. Name the folder that holds ServeGen's chunks.")
+    sha256, size_bytes = servegen.fingerprint_of(chunks, source_file)
+
+    def cut(_: list[str]) -> Iterator[Part]:
+        line = 1
+        for done, client in enumerate(servegen.clients(chunks, source_file), 1):
+            rows, broken = servegen.requests(client, options, line)
+            line += rows.height
+            kept = outcome.classified(rows).with_columns(pl.lit(source_file).alias("source_file"))
+            yield Part(conform(table("request"), kept), rejected_rows(source_file, broken))
+            report(f"drawing {source_file} (clients)", done, len(chunks))
+        if line == 1:
+            raise SourceError(f"{source_file}: its clients send no request in that time. Set a longer duration_s.")
+
+    told = [
+        f"ServeGen: synthetic, drawn from {len(chunks):,} clients (seed {options.seed})",
+        f"windows of {servegen.WINDOW_S:g} s from {options.start_at}",
+        f"{options.duration_s:g} s of it" if options.duration_s else "all of it",
+        *([f"rates x {options.rate_factor:g} (declared)"] if options.rate_factor != 1 else []),
+        "lines count requests, by client",
+    ]
+    fingerprinted = fingerprint(sha256, SERVEGEN, given)
+    return TraceStream(source_file, SERVEGEN, fingerprinted, size_bytes, options, cut, told)
+
+
+def _refuse_unheeded(source_file: str, given: Mapping[str, object], heeds: Sequence[str], title: str) -> None:
+    unheeded = sorted(set(given) - {"spread", "seed", *heeds})
+    if unheeded:
+        raise SourceError(f"{source_file}: option {unheeded[0]} means nothing to this format ({title}). Remove it.")
+
+
 def _named(source_file: str, format: str) -> tuple[Layout, ...]:
     if format == "auto":
         return LAYOUTS
     named = tuple(layout for layout in LAYOUTS if layout.name == format)
     if not named:
-        names = ", ".join(layout.name for layout in LAYOUTS)
+        names = ", ".join((*(layout.name for layout in LAYOUTS), SERVEGEN))
         raise SourceError(f"{source_file}: no trace format is called {shown(format)}. Use auto, {names}.")
     return named
 
