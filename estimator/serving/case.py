@@ -95,6 +95,9 @@ class ServingCase:
     admission_wait_steps: float = 0.0
     """Decode steps a request waits on average before the engine looks at it: half of SGLang's receive interval,
     TensorRT-LLM's batch wait; 0 where the engine looks every step."""
+    kv_tokens: float | None = None
+    """Tokens the KV cache of one worker of `layout` holds in requests of this length, all its attention ranks together;
+    None where the memory account does not say."""
 
     def __post_init__(self) -> None:
         """Raise ValueError for lengths or limits no engine runs."""

@@ -87,6 +87,27 @@ def composition(load: Load, kinds: int = _KINDS) -> Composition:
     return Composition(_alike(_steps(load, isl, osl), kinds))
 
 
+def per_rank(whole: Composition, ranks: int) -> Composition:
+    """The steps as one of `ranks` attention ranks sees them: its share of the decodes, its own prompts.
+
+    All ranks step together, so each waits for whichever computes a prompt: a step that holds prompts lasts as long as
+    on the rank that has the most of them.
+    """
+    if ranks == 1:
+        return whole
+    steps = whole.steps.copy()
+    decodes = steps[:, 0] - steps[:, 4]
+    prompts = np.maximum(steps[:, 1] - decodes, 0.0)
+    share = np.ceil(prompts / ranks) / np.maximum(prompts, 1.0)
+    share[steps[:, 4] == 0.0] = 0.0
+    steps[:, 4] *= np.minimum(1.0, share)
+    steps[:, 3] *= np.minimum(1.0, share)
+    steps[:, 0] = decodes / ranks + steps[:, 4]
+    steps[:, 1] = decodes / ranks + prompts * share
+    steps[:, 2] /= ranks
+    return Composition(steps)
+
+
 def _steps(load: Load, isl: Floats, osl: Floats) -> Floats:
     """Every step, runs of decode steps in one row, columns as COLUMNS."""
     most = int(4 * load.requests + 2 * isl.sum() / load.max_num_batched_tokens + 16)

@@ -1,18 +1,82 @@
 """What a benchmark of one configuration should measure.
 
-Belongs here: mean TTFT, TPOT and E2E of a case from step coefficients. Does not: coefficients and their fit.
+Belongs here: mean TTFT, TPOT and E2E of a case from step coefficients. Does not: coefficients and their fit (`fit`),
+separated pools (`separated`).
 """
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from estimator.bounds import MeanLoad, concurrency_at, decode_step_seconds, prefill_seconds, tpot_seconds, ttft_seconds
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.replay import EngineLimits, Workload, replay
 from estimator.serving.case import ServingCase
+from estimator.serving.composition import Composition, Load, composition, per_rank
+from estimator.serving.separated import separated_seconds
 from estimator.step_time import step_parameters
 
 METRICS = ("ttft_mean_ms", "tpot_mean_ms", "e2e_mean_ms", "ttft_p99_ms")
 """What `predict` answers, each None where it has no figure."""
+EXCLUSIVE_PREFILL = ("sglang",)
+"""Engines that by default compute prompts in steps of their own (SGLang without --enable-mixed-chunk)."""
+JITTER = 0.1
+"""Fixed lengths are spread by this share where prompts share steps with decodes: servers do not keep clients in step
+(measured: closed loops of vLLM and TensorRT-LLM with fixed lengths do not show the waves that exact lengths give)."""
+_REPLAYED_REQUESTS = 4_000
+"""Of an open loop at most: means and P99 of a steady rate do not move beyond."""
+_BLOCK_TOKENS = 16
+
+Floats = NDArray[np.float64]
+
+
+def parameters(case: ServingCase, coefficients: Mapping[str, float]) -> Floats:
+    """Step parameters of the case's engine; of one rank with DP attention."""
+    layout = case.layout
+    return step_parameters(
+        case.architecture,
+        case.weights,
+        case.accelerator,
+        layout.tp,
+        coefficients,
+        layout.ep,
+        case.kv_cache_bytes,
+        layout.dp,
+    )
+
+
+def request_s(case: ServingCase, coefficients: Mapping[str, float]) -> float:
+    """Seconds of a request outside the engine: per request, per prompt token, and per client of a closed loop."""
+    return (
+        coefficients["request_seconds"]
+        + case.isl_tokens * coefficients["prompt_us_per_token"] * 1e-6
+        + (case.protocol.concurrency or 0.0) * coefficients["client_overhead_ms"] * 1e-3
+    )
+
+
+def closed_loop(case: ServingCase) -> Composition:
+    """The steps of a closed loop on one engine, of one rank with DP attention."""
+    protocol, layout = case.protocol, case.layout
+    assert protocol.concurrency is not None
+    clients = max(1, round(protocol.concurrency / layout.workers))
+    shortest, longest = protocol.shortest_ratio, 1.0
+    exclusive = case.engine in EXCLUSIVE_PREFILL
+    if shortest == longest and not exclusive:
+        shortest, longest = 1 - JITTER, 1 + JITTER
+    isl = _range(case.isl_tokens - protocol.shared_prefix_tokens, shortest, longest)
+    found = composition(
+        Load(
+            clients=clients,
+            requests=max(clients, round(clients * protocol.prompts_per_client)),
+            isl=isl,
+            osl=_range(case.osl_tokens, shortest, longest),
+            max_num_batched_tokens=case.max_num_batched_tokens * layout.dp,
+            max_num_seqs=layout.batch or case.max_num_seqs * layout.dp,
+            exclusive_prefill=exclusive,
+        )
+    )
+    return per_rank(found, layout.dp)
 
 
 def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, float | None]:
@@ -20,34 +84,60 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
 
     Raises ValueError for a configuration that cannot be predicted, with the reason.
     """
-    layout, protocol = case.layout, case.protocol
-    if case.prefill is not None or layout.dp > 1 or layout.pp > 1:
-        raise ValueError("separated pools, DP attention and pipeline stages are not predicted yet")
-    mean_ratio = (protocol.shortest_ratio + 1) / 2
-    isl, osl = max(1.0, mean_ratio * case.isl_tokens - protocol.shared_prefix_tokens), mean_ratio * case.osl_tokens
-    p = step_parameters(
-        case.architecture, case.weights, case.accelerator, layout.tp, coefficients, layout.ep, case.kv_cache_bytes
-    )
-    load = MeanLoad(isl, max(1.0, osl), case.max_num_batched_tokens, case.max_num_seqs, coefficients["request_seconds"])
-    if protocol.concurrency is not None:
-        clients = protocol.concurrency
-        tpot_s = tpot_seconds(p, load, clients)
-        one_s = prefill_seconds(p, isl, case.max_num_batched_tokens)
-        first = 1 / protocol.prompts_per_client
-        ttft_s = load.request_s + (1 - first) * (one_s + tpot_s / 2) + first * (clients + 1) / 2 * one_s
-        return _answer(ttft_s, tpot_s, osl, None)
+    if case.layout.pp > 1 or (case.prefill and case.prefill.pp > 1):
+        raise ValueError("pipeline stages are not predicted: no measured time tells what a stage costs")
+    if case.prefill is not None:
+        ttft_s, tpot_s = separated_seconds(case, coefficients)
+        return _answer(case, ttft_s + request_s(case, coefficients), tpot_s, None)
+    p = parameters(case, coefficients)
+    if case.protocol.concurrency is None:
+        return _open_loop(case, p, request_s(case, coefficients))
+    ttft_s, tpot_s = closed_loop(case).seconds(p)
+    ttft_s += request_s(case, coefficients) + case.admission_wait_steps * tpot_s
+    return _answer(case, ttft_s, tpot_s, None)
+
+
+def _open_loop(case: ServingCase, p: Floats, outside_s: float) -> dict[str, float | None]:
+    """A replay of evenly spaced arrivals. Raises ValueError when the queue grows: its figures depend on how long."""
+    protocol, replicas = case.protocol, case.layout.workers
     assert protocol.rate_rps is not None
-    clients = concurrency_at(p, load, protocol.rate_rps, case.max_num_seqs)
-    if clients > case.max_num_seqs:
+    if case.layout.dp > 1:
+        raise ValueError("an open loop over attention ranks is not predicted")
+    n = max(200, min(protocol.requests or _REPLAYED_REQUESTS, _REPLAYED_REQUESTS))
+    isl, osl = round(case.isl_tokens), max(1, round(case.osl_tokens))
+    shared = int(min(protocol.shared_prefix_tokens, isl - 1)) // _BLOCK_TOKENS
+    workload = Workload.of(
+        np.arange(n) / protocol.rate_rps,
+        np.full(n, isl),
+        np.full(n, osl),
+        np.arange(n + 1) * shared,
+        np.tile(np.arange(shared), n),
+        _BLOCK_TOKENS,
+    )
+    limits = EngineLimits(
+        kv_blocks=int(case.kv_tokens or case.max_num_seqs * (isl + osl)) // _BLOCK_TOKENS + 1,
+        max_num_seqs=case.max_num_seqs,
+        max_num_batched_tokens=case.max_num_batched_tokens,
+        max_model_len=isl + osl + 1,
+        prefix_caching=shared > 0,
+    )
+    found = replay(workload, p, limits, replicas=replicas, request_seconds=outside_s)
+    late = found.ttft_s[n // 2 :].mean()
+    if late > 3 * found.ttft_s[: n // 2].mean() and late > 1.0:
         raise ValueError(
             f"{protocol.rate_rps:g} requests a second are more than the configuration serves: its queue grows"
         )
-    tpot_s = tpot_seconds(p, load, clients)
-    ttft_s = ttft_seconds(p, load, clients)
-    return _answer(ttft_s, tpot_s, osl, (ttft_s + decode_step_seconds(p, clients, isl)) * 1e3)
+    steady = found.ttft_s[n // 20 :]
+    return _answer(
+        case, float(steady.mean()), float(np.nanmean(found.tpot_s[n // 20 :])), float(np.quantile(steady, 0.99)) * 1e3
+    )
 
 
-def _answer(ttft_s: float, tpot_s: float, osl: float, ttft_p99_ms: float | None) -> dict[str, float | None]:
-    e2e_s = ttft_s + (osl - 1) * tpot_s
-    values = (ttft_s * 1e3, tpot_s * 1e3, e2e_s * 1e3, ttft_p99_ms)
-    return dict(zip(METRICS, values, strict=True))
+def _answer(case: ServingCase, ttft_s: float, tpot_s: float, ttft_p99_ms: float | None) -> dict[str, float | None]:
+    osl = case.osl_tokens * (case.protocol.shortest_ratio + 1) / 2
+    e2e_s = ttft_s + max(0.0, osl - 1) * tpot_s
+    return dict(zip(METRICS, (ttft_s * 1e3, tpot_s * 1e3, e2e_s * 1e3, ttft_p99_ms), strict=True))
+
+
+def _range(tokens: float, shortest: float, longest: float) -> tuple[int, int]:
+    return max(1, round(tokens * shortest)), max(1, round(tokens * longest))

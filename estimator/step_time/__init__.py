@@ -12,7 +12,7 @@ from estimator.step_time.coefficients import (
     gpu_family,
 )
 from estimator.step_time.kernel import STEP_FIELDS, STEP_TERMS, WINDOW_INDEX, step_seconds, step_terms
-from estimator.step_time.physics import step_parameters
+from estimator.step_time.physics import one_way_link_bytes_per_s, step_parameters
 
 __all__ = [
     "COEFFICIENT_UNITS",
@@ -23,6 +23,7 @@ __all__ = [
     "Coefficients",
     "coefficients_for",
     "gpu_family",
+    "one_way_link_bytes_per_s",
     "step_parameters",
     "step_seconds",
     "step_terms",
