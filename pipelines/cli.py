@@ -21,6 +21,9 @@ WorkspaceOption = Annotated[
     Path, typer.Option("--workspace", "-w", help="Folder that holds capsheet.yaml.", file_okay=False)
 ]
 JsonOption = Annotated[bool, typer.Option("--json", help="Answer as JSON, for machines.")]
+ExecutorOption = Annotated[
+    Literal["local", "ray"] | None, typer.Option(help="Where replays run; else as the workspace says, else local.")
+]
 HERE = Path()
 
 
@@ -53,11 +56,11 @@ def init(
 
 
 @app.command()
-def plan(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
+def plan(workspace: WorkspaceOption = HERE, executor: ExecutorOption = None, json: JsonOption = False) -> None:
     """Ingest, validate, estimate, replay, and publish the next plan version with its workbook."""
     from pipelines.commands.plan import run
 
-    run(workspace, json=json)
+    run(workspace, json=json, executor=executor)
 
 
 @app.command()

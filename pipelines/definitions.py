@@ -26,14 +26,15 @@ WEEKLY = dg.ScheduleDefinition(
 )
 
 
-def build_defs(folder: Path) -> dg.Definitions:
-    """Everything for the workspace in `folder`. One process, since the warehouse has one writer."""
+def build_defs(folder: Path, executor: str = "") -> dg.Definitions:
+    """Everything for the workspace in `folder`. One process, since the warehouse has one writer; only replays go
+    where `executor` says, else the workspace."""
     return dg.Definitions(
         assets=[*SOURCES, *ESTIMATES, *PUBLICATION],
         asset_checks=CHECKS,
         jobs=[PLAN_JOB],
         schedules=[WEEKLY],
-        resources={"planning": PlanningResource(folder=str(folder.resolve()))},
+        resources={"planning": PlanningResource(folder=str(folder.resolve()), executor=executor)},
         executor=dg.in_process_executor,
     )
 

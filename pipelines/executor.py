@@ -10,9 +10,8 @@ import os
 import pickle
 import socket
 import time
-from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ProcessPoolExecutor, as_completed
-from multiprocessing import get_context
+from collections.abc import Callable, Generator, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any, Literal, TypeVar
 
 from pipelines.progress import report
@@ -38,7 +37,7 @@ def run_all(
     executor: Executor = "local",
     workers: int | None = None,
     stage: str = "replays",
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """`work(context, job)` for every job: results in the order of the jobs, each as soon as it is its turn.
 
     `work` must be a function of a module, since other processes import it. Locally the first job always runs here, so
@@ -58,7 +57,7 @@ def run_all(
 
 def _on_this_machine(
     work: Callable[[Context, Job], Result], context: Context, jobs: Sequence[Job], workers: int | None, stage: str
-) -> Iterator[Result]:
+) -> Generator[Result]:
     total, spent_s = len(jobs), 0.0
     for done, job in enumerate(jobs):
         count = min(workers or os.cpu_count() or 1, total - done)
@@ -76,8 +75,11 @@ def _on_this_machine(
 
 def _in_processes(
     work: Callable[[Context, Job], Result], context: Context, jobs: Sequence[Job], done: int, count: int, stage: str
-) -> Iterator[Result]:
+) -> Generator[Result]:
     """The jobs from number `done` on."""
+    from concurrent.futures import ProcessPoolExecutor, as_completed
+    from multiprocessing import get_context
+
     # Not forked: threads of the libraries that read tables do not survive that.
     pool = ProcessPoolExecutor(count, get_context("spawn"), initializer=_receive, initargs=(context,))
     try:
@@ -105,50 +107,61 @@ def _work(work: Callable[[Any, Job], Result], job: Job) -> Result:
 
 def _on_ray(
     work: Callable[[Context, Job], Result], context: Context, jobs: Sequence[Job], stage: str
-) -> Iterator[Result]:
+) -> Generator[Result]:
+    with cluster() as ray:
+        # Pickled here: Ray would hand out arrays that cannot be written, which compiled code takes for another type.
+        box = ray.put(pickle.dumps(context))
+        remote = ray.remote(_work_on_ray)
+        places = {remote.remote(work, box.hex(), [box], job): i for i, job in enumerate(jobs)}
+        waiting, results, turn = list(places), dict[int, Result](), 0
+        try:
+            while waiting:
+                ended, waiting = ray.wait(waiting)
+                for reference in ended:
+                    results[places.pop(reference)] = ray.get(reference)
+                report(stage, len(jobs) - len(waiting), len(jobs))
+                while turn in results:
+                    yield results.pop(turn)
+                    turn += 1
+        except ray.exceptions.RayTaskError as error:
+            raise error.cause from None
+        finally:
+            for reference in waiting:
+                ray.cancel(reference)
+
+
+@contextmanager
+def cluster() -> Iterator[Any]:
+    """Ray, joined or started for as long as the block lasts; inside another such block, that one's.
+
+    Raises CapsheetError when it is not installed or not reached.
+    """
+    address = os.environ.get("RAY_ADDRESS", "")
+    if not address:
+        # Nothing leaves this machine: no usage statistics, and no address but the loopback's. Read on import.
+        os.environ |= {"RAY_USAGE_STATS_ENABLED": "0", "RAY_ENABLE_WINDOWS_OR_OSX_CLUSTER": "0"}
     try:
         import ray
     except ImportError:
         raise CapsheetError("executor ray: Ray is not installed. pip install 'capsheet[ray]', or use local.") from None
-    started = not ray.is_initialized()
-    if started:
-        _join(ray)
-    try:
-        # Pickled here: Ray would hand out arrays that cannot be written, which compiled code takes for another type.
-        box = ray.put(pickle.dumps(context))
-        remote: Any = ray.remote(_work_on_ray)
-        places = {remote.remote(work, box.hex(), [box], job): i for i, job in enumerate(jobs)}
-        waiting, results, turn = list(places), dict[int, Result](), 0
-        while waiting:
-            ended, waiting = ray.wait(waiting)
-            for reference in ended:
-                results[places.pop(reference)] = ray.get(reference)
-            report(stage, len(jobs) - len(waiting), len(jobs))
-            while turn in results:
-                yield results.pop(turn)
-                turn += 1
-    except ray.exceptions.RayTaskError as error:
-        raise error.cause from None
-    finally:
-        if started:
-            ray.shutdown()
-
-
-def _join(ray: Any) -> None:
+    if ray.is_initialized():
+        yield ray
+        return
     quiet: dict[str, Any] = {"log_to_driver": False, "logging_level": logging.ERROR}
-    address = os.environ.get("RAY_ADDRESS", "")
     try:
         if address:
             _knock(address)
             ray.init(address, **quiet)
         else:
-            # Nothing leaves this machine: no usage statistics, no dashboard, no address but its own.
-            os.environ["RAY_USAGE_STATS_ENABLED"] = "0"
-            ray.init("local", include_dashboard=False, _node_ip_address="127.0.0.1", **quiet)
+            ray.init("local", include_dashboard=False, **quiet)
     except (OSError, RuntimeError, ValueError) as error:
         first = (str(error).splitlines() or [""])[0]
         where = f"no cluster answers at RAY_ADDRESS={address}" if address else "no cluster could be started here"
         raise CapsheetError(f"executor ray: {where} ({first}). Mend that, or use local.") from None
+    try:
+        yield ray
+    finally:
+        ray.shutdown()
 
 
 def _knock(address: str) -> None:

@@ -7,12 +7,13 @@ from contextlib import ExitStack, contextmanager
 from datetime import UTC, datetime
 from functools import cached_property
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import dagster as dg
 import duckdb
 import polars as pl
 
+from pipelines.executor import Executor
 from pipelines.sources import SourceRead
 from pipelines.workspace import Place
 from warehouse.connection import Warehouse
@@ -42,11 +43,18 @@ class PlanningResource(dg.ConfigurableResource[None]):
     """The workspace in `folder` and its warehouse, opened for one short write or read at a time."""
 
     folder: str
+    executor: str = ""
+    """Where replays run, when not as the workspace says."""
 
     @cached_property
     def place(self) -> Place:
         """The workspace, read once a run."""
         return Place(Path(self.folder))
+
+    @property
+    def replays_on(self) -> Executor:
+        """Where replays run."""
+        return cast(Executor, self.executor) if self.executor else self.place.spec.executor
 
     @property
     def warehouse(self) -> Warehouse:

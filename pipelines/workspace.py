@@ -16,6 +16,7 @@ from typing import Annotated, Any, Literal
 import yaml
 from pydantic import AfterValidator, BaseModel, ConfigDict, Field, ValidationError, field_validator, model_validator
 
+from pipelines.executor import Executor
 from warehouse.errors import CapsheetError
 
 FILE_NAME = "capsheet.yaml"
@@ -192,6 +193,8 @@ class Workspace(_Strict):
     """Share of a trace's rows that may be broken before the trace itself is refused."""
     offline: bool = False
     """Never ask a model hub: local files and the catalogue only."""
+    executor: Executor = "local"
+    """Where replays run: processes of this machine, or the Ray cluster at RAY_ADDRESS. Results are the same."""
 
     @model_validator(mode="after")
     def _distinct(self) -> Workspace:

@@ -60,7 +60,8 @@ def plan_candidate(planning: PlanningResource) -> dg.MaterializeResult[None]:
 )
 def plan_capacity(planning: PlanningResource) -> dg.MaterializeResult[None]:
     """`plan_capacity` and every table of the decision; `plan_candidate` again, now with what the replays found."""
-    rows = decision.decide(planning.place.spec, catalog(planning), considered(planning))
+    spec, where = planning.place.spec, planning.replays_on
+    rows = decision.decide(spec, catalog(planning), considered(planning), executor=where)
     rows["plan_check"] = checks.placed(rows["plan_check"], "decision", checks.FIRST_POSITION)
     frames = {name: frame_of(name, found) for name, found in rows.items()}
     own: dict[str, Scope] = {"plan_check": {"scope": "decision"}}

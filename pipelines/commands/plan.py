@@ -3,21 +3,21 @@
 from __future__ import annotations
 
 import logging
-import sys
 import warnings
 from pathlib import Path
 from typing import Any
 
 from pipelines.commands import show
+from pipelines.commands.bar import progress_bar
+from pipelines.executor import Executor
 from pipelines.home import quiet_environment
-from pipelines.progress import listening
 from pipelines.workspace import Place
 from warehouse.connection import Warehouse
 from warehouse.errors import CapsheetError
 from warehouse.publish import settle_workbooks
 
 
-def run(workspace: Path, *, json: bool) -> None:
+def run(workspace: Path, *, json: bool, executor: Executor | None = None) -> None:
     """Run every asset and check, then say what was decided."""
     place = Place(workspace)
     quiet_environment(place)
@@ -26,15 +26,15 @@ def run(workspace: Path, *, json: bool) -> None:
     hold_run(place.lock)
     try:
         settle_workbooks(Warehouse(place.warehouse), place.plans)
-        with listening(_Progress(quiet=json)):
-            version = _execute(place)
+        with progress_bar(quiet=json):
+            version = _execute(place, executor)
     finally:
         release_run(place.lock)
     summary = _summary(place, version)
     show.as_json(summary) if json else _tell(place, summary)
 
 
-def _execute(place: Place) -> int:
+def _execute(place: Place, executor: Executor | None) -> int:
     warnings.filterwarnings("ignore", module="dagster")
     warnings.filterwarnings("ignore", module="great_expectations")
     import dagster as dg
@@ -42,7 +42,7 @@ def _execute(place: Place) -> int:
     from pipelines.definitions import build_defs
 
     logging.getLogger("great_expectations").setLevel(logging.ERROR)
-    job = build_defs(place.folder).resolve_job_def("publish_plan")
+    job = build_defs(place.folder, executor or "").resolve_job_def("publish_plan")
     try:
         job.execute_in_process(
             instance=dg.DagsterInstance.get(),
@@ -73,18 +73,6 @@ def _check_failure(place: Place) -> CapsheetError | None:
     return CapsheetError(
         f"check {name} of {scope} failed: {observed}, expected {expected}. {remedy or ''}{more}".strip()
     )
-
-
-class _Progress:
-    """One line on the terminal that says where the run is; nothing when output is for machines."""
-
-    def __init__(self, *, quiet: bool) -> None:
-        self.quiet = quiet or not sys.stderr.isatty()
-
-    def __call__(self, stage: str, done: int, total: int) -> None:
-        if not self.quiet:
-            end = "\n" if done == total else ""
-            print(f"\r{stage}: {done} of {total}   ", end=end, file=sys.stderr, flush=True)  # noqa: T201
 
 
 def _summary(place: Place, version: int) -> dict[str, Any]:

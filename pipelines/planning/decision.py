@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import closing
 from dataclasses import replace
 from typing import Any
 
+from pipelines.executor import Executor, run_all
 from pipelines.planning import assumptions, capacity, checks, numbers
 from pipelines.planning.candidates import Candidate, Model, candidate_row
 from pipelines.planning.capacity import Sized
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
-from pipelines.progress import report
 from pipelines.workspace import ServiceSpec, Workspace, WorkspaceError
 
 Rows = list[dict[str, Any]]
+Considered = Sequence[tuple[ServiceSpec, Model, Demand, list[Candidate]]]
 TABLES = (
     "plan_assumption",
     "plan_candidate",
@@ -28,23 +30,34 @@ TABLES = (
 
 
 def decide(
-    workspace: Workspace, catalog: Catalog, considered: Sequence[tuple[ServiceSpec, Model, Demand, list[Candidate]]]
+    workspace: Workspace, catalog: Catalog, considered: Considered, *, executor: Executor = "local"
 ) -> dict[str, Rows]:
-    """Rows of every table of the decision, by table.
+    """Rows of every table of the decision, by table. Candidates are replayed where `executor` says.
 
     Raises WorkspaceError when no candidate of a service keeps its promise: half a plan would look like a whole one.
     """
-    total = sum(candidate.status == "feasible" for *_, several in considered for candidate in several)
-    done = 0
+    places = [
+        (service, i)
+        for service, (*_, several) in enumerate(considered)
+        for i, candidate in enumerate(several)
+        if candidate.status == "feasible"
+    ]
+    sizes = run_all(_sized, considered, places, executor=executor, stage="replaying candidates")
+    with closing(sizes):
+        return _decide(workspace, catalog, considered, sizes)
+
+
+def _sized(considered: Considered, place: tuple[int, int]) -> Sized:
+    spec, _, demand, candidates = considered[place[0]]
+    return capacity.size(spec, demand, candidates[place[1]])
+
+
+def _decide(workspace: Workspace, catalog: Catalog, considered: Considered, sizes: Iterator[Sized]) -> dict[str, Rows]:
+    """The rows, from the sizes of every service's feasible candidates in turn."""
     rows: dict[str, Rows] = {name: [] for name in TABLES}
     chosen: dict[str, Sized] = {}
     for spec, model, demand, candidates in considered:
-        sized: list[Sized] = []
-        for candidate in candidates:
-            if candidate.status == "feasible":
-                sized.append(capacity.size(spec, demand, candidate))
-                done += 1
-                report("replaying candidates", done, total)
+        sized = [next(sizes) for candidate in candidates if candidate.status == "feasible"]
         best = capacity.choose(sized)
         if best is None:
             raise WorkspaceError(_none_feasible(spec, candidates, sized))

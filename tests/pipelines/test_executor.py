@@ -8,8 +8,12 @@ import time
 
 import pytest
 
-from pipelines.executor import Executor, run_all
+from pipelines.commands.plan import run as plan
+from pipelines.executor import cluster, run_all
+from pipelines.planning.sweep import sweep
 from pipelines.progress import listening
+from tests.pipelines.conftest import Small
+from tests.pipelines.test_sweep import grid
 from warehouse.errors import CapsheetError
 
 FACTOR = 10
@@ -47,10 +51,33 @@ def test_work_shorter_than_a_process_takes_to_start_stays_here(monkeypatch: pyte
     assert here == [True, True, False, False, False, False]
 
 
-@pytest.mark.parametrize("executor", ["local", "ray"])
-def test_a_job_that_fails_fails_the_run_with_its_own_message(executor: Executor) -> None:
+def test_a_job_that_fails_fails_the_run_with_its_own_message() -> None:
     with pytest.raises(CapsheetError, match=r"^job -1 cannot be done$"):
-        list(run_all(work, FACTOR, [4, 9, -1, 16], executor=executor, workers=2))
+        list(run_all(work, FACTOR, [4, 9, -1, 16], workers=2))
+
+
+def test_ray_answers_as_this_machine_does(published: Small) -> None:
+    told: list[tuple[str, int, int]] = []
+    with cluster() as ray:
+        nodes = ray.nodes()
+        assert [node["NodeManagerAddress"] for node in nodes] == ["127.0.0.1"]
+        with listening(lambda *where: told.append(where)):
+            answers = list(run_all(work, FACTOR, range(7), executor="ray", stage="jobs"))
+        assert [answer for answer, _ in answers] == [0, 10, 20, 30, 40, 50, 60]
+        assert os.getpid() not in {process for _, process in answers}
+        assert told[-1] == ("jobs", 7, 7)
+        with pytest.raises(CapsheetError, match=r"^job -1 cannot be done$"):
+            list(run_all(work, FACTOR, [4, 9, -1, 16], executor="ray"))
+        rates = [2.0, 10.0, 40.0]
+        assert sweep(grid(), rates, executor="ray") == sweep(grid(), rates)
+        plan(published.folder, json=True, executor="ray")
+    for table in ("plan_candidate", "plan_capacity", "plan_headroom", "plan_cost"):
+        first, second = (
+            published.rows(f"SELECT * EXCLUDE (plan_version) FROM {table} WHERE plan_version = {v} ORDER BY ALL")
+            for v in (1, 2)
+        )
+        assert first and first == second
+    assert not ray.is_initialized()
 
 
 def test_nothing_to_do_is_done_at_once() -> None:

@@ -30,10 +30,9 @@ def grid(warmup_s: float = 0.0) -> Grid:
     return Grid(workload, contenders, ServiceLevel(ttft_s={0.99: 0.5}, tpot_s={0.99: 0.05}), warmup_s)
 
 
-def test_a_sweep_is_the_same_here_in_processes_and_on_ray() -> None:
+def test_a_sweep_is_the_same_here_and_in_processes() -> None:
     here = sweep(grid(), RATES, workers=1)
     assert sweep(grid(), RATES, workers=2) == here
-    assert sweep(grid(), RATES, executor="ray") == here
     assert [(row["candidate_id"], row["arrival_rps"]) for row in here] == [
         (f"{most} at once", rate) for most in SEQUENCES for rate in RATES
     ]
