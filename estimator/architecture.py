@@ -41,6 +41,8 @@ class Attention:
     compress_ratio: int = 1
     compressed_rope_dim: int = 0
     compressed_index_dim: int = 0
+    query_width: int = 0
+    """Of MLA: what the queries are projected up from, q_lora_rank or the hidden size."""
     output_groups: int = 0
     """Groups an output projection is cut into, which TP has to divide; 0 without."""
     kv_parameters: int = 0

@@ -104,6 +104,7 @@ def latent(text: Fields, hidden: int) -> Attention:
         head_dim=nope + rope,
         v_head_dim=value,
         kv_elements_per_token=rank + rope,
+        query_width=q_rank or hidden,
         parameters=down + q_up + kv_up + out + gate,
         replicated_parameters=down,
         index_bytes_per_token=index_bytes,

@@ -11,7 +11,7 @@ arithmetic (sibling modules).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from estimator.architecture import Architecture
@@ -39,6 +39,16 @@ class Term:
 
 
 @dataclass(frozen=True, slots=True)
+class StageFigures:
+    """What a GPU of one pipeline stage holds, GiB."""
+
+    weights_gib: float
+    activation_gib: float
+    graph_gib: float
+    budget_gib: float
+
+
+@dataclass(frozen=True, slots=True)
 class MemoryAccount:
     """What a GPU of a replica holds. With pipeline stages, the figures are the binding stage's: the one whose cache
     holds fewest tokens."""
@@ -57,6 +67,8 @@ class MemoryAccount:
     least_change: str
     layout: kv.Layout
     state_gib_per_sequence: float
+    first_stage: StageFigures
+    """Of the first pipeline stage, whose figures a log prints: the binding stage's own without stages."""
 
     def max_concurrency(self, length_tokens: float) -> float:
         """Requests of this length that fit at once, counted in whole blocks a request (not budget / rate)."""
@@ -69,11 +81,7 @@ class MemoryAccount:
 
 
 @dataclass(frozen=True, slots=True)
-class _StageAccount:
-    weights_gib: float
-    activation_gib: float
-    graph_gib: float
-    budget_gib: float
+class _StageAccount(StageFigures):
     layout: kv.Layout
     blocks: int
 
@@ -122,8 +130,9 @@ def memory_account(
     if architecture.compressed and not {"compressed_packing", "compressed_window_share"} & set(known):
         gap = f"how {settings.engine} {settings.version} lays out the cache of compressed attention is not known"
         architecture = replace(architecture, unaccounted=(*architecture.unaccounted, gap))
-    case = _Case(architecture, weights, accelerator, settings, tp, pp, dp, ep, known, safety_gib)
-    held, share, share_label = _binding(case)
+    case = _Case(_as_run(architecture, known), weights, accelerator, settings, tp, pp, dp, ep, known, safety_gib)
+    accounts, share, share_label = _stages(case)
+    held, first = _binding(case, accounts), accounts[0]
     if architecture.unaccounted:
         held = replace(held, blocks=0)  # what the cache holds is not known, so no figure stands for it
     reasons = _reasons(case, held)
@@ -147,7 +156,30 @@ def memory_account(
         least_change=_least_change(case) if reasons and not architecture.unaccounted else "",
         layout=held.layout,
         state_gib_per_sequence=held.layout.state_bytes_per_sequence / GIB,
+        first_stage=StageFigures(first.weights_gib, first.activation_gib, first.graph_gib, first.budget_gib),
     )
+
+
+def _as_run(architecture: Architecture, known: Mapping[str, Known]) -> Architecture:
+    """The architecture as the engine runs it: engines before they knew MLA cached every head, padded."""
+    padded = int(overheads.value(known, "mla_head_elements"))
+    if not padded:
+        return architecture
+    layers = (
+        replace(
+            layer,
+            attention=replace(
+                layer.attention,
+                kind="full",
+                kv_heads=layer.attention.heads,
+                kv_elements_per_token=2 * layer.attention.heads * padded,
+            ),
+        )
+        if layer.attention.kind == "mla"
+        else layer
+        for layer in architecture.layers
+    )
+    return replace(architecture, layers=tuple(layers))
 
 
 def _share(case: _Case) -> tuple[float, tuple[str, str]]:
@@ -163,9 +195,12 @@ def _share(case: _Case) -> tuple[float, tuple[str, str]]:
     return settings.gpu_memory_utilization, provenance
 
 
-def _binding(case: _Case) -> tuple[_StageAccount, float, tuple[str, str]]:
+def _stages(case: _Case) -> tuple[list[_StageAccount], float, tuple[str, str]]:
     share, label = _share(case)
-    accounts = [_stage(case, stage, share) for stage in ranks.stages(case.architecture, case.pp)]
+    return [_stage(case, stage, share) for stage in ranks.stages(case.architecture, case.pp)], share, label
+
+
+def _binding(case: _Case, accounts: Sequence[_StageAccount]) -> _StageAccount:
     length = case.settings.max_model_len
 
     def holds(account: _StageAccount) -> float:
@@ -177,7 +212,7 @@ def _binding(case: _Case) -> tuple[_StageAccount, float, tuple[str, str]]:
             else (account.budget_gib if account.budget_gib <= 0 else math.inf)
         )
 
-    return min(accounts, key=holds), share, label
+    return min(accounts, key=holds)
 
 
 def _stage(case: _Case, stage: ranks.Stage, share: float) -> _StageAccount:
@@ -242,8 +277,8 @@ def _tp_problem(case: _Case, tp: int) -> str | None:
 
 
 def _fits(case: _Case) -> bool:
-    held, _, _ = _binding(case)
-    return not _reasons(case, held)
+    accounts, _, _ = _stages(case)
+    return not _reasons(case, _binding(case, accounts))
 
 
 def _least_change(case: _Case) -> str:

@@ -12,18 +12,18 @@ from __future__ import annotations
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from statistics import median
 
 from estimator.architecture import Architecture
 from estimator.engines import Rows, resolve_settings
-from estimator.hardware import Accelerator, resolve_gpu
+from estimator.hardware import GIB, Accelerator, resolve_gpu
 from estimator.memory.account import MemoryAccount, memory_account
 from estimator.versions import in_range
 from estimator.weights import weights
 
-V0_LAST = "0.7.3"
-"""A V0 engine of a later release budgets as the last V0-only release did."""
+V0_LATER = "0.7.90"
+"""What the profile calls V0 engines of releases from 0.8 on."""
 V0_ONLY = ("T4", "V100")
 """Accelerators before Ampere: vLLM ran them on V0 until it was taken out in 0.11."""
 VISIBLE_SHARE = 0.985
@@ -79,7 +79,7 @@ def engine_version(engine: str, version: str) -> tuple[str, str, str | None]:
         return name, "", f"{engine} version (newest)"
     number = found.group(1)
     if re.search(r"\bV0\b", version) and not number.startswith(("0.1.", "0.2.", "0.3.", "0.4.", "0.5.", "0.6.", "0.7")):
-        return name, V0_LAST, None
+        return name, V0_LATER, None
     return name, number, None
 
 
@@ -138,7 +138,7 @@ def predict_log(
     accelerator = accelerator_of(row, catalog)
     engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
     if engine == "vllm" and accelerator.gpu_id.startswith(V0_ONLY) and version and in_range(version, "0.8", "0.11"):
-        version = V0_LAST
+        version = V0_LATER
     pp, dp = _whole(row, "pp") or 1, _whole(row, "dp") or 1
     tp = _whole(row, "tp") or max(1, (_whole(row, "n_gpus") or 1) // (pp * dp))
     if engine == "sglang" and row.get("tp") and dp > 1:
@@ -163,6 +163,8 @@ def predict_log(
         tp * dp if row.get("ep") not in {None, "", "1", "off"} else 1,
         profile=profile,
     )
+    if pp > 1:
+        account = _printed(account)
     silent = [name for name in ("gpu_memory_utilization", "max_model_len") if overrides[name] is None]
     silent += ["tp"] if not row.get("tp") else []
     silent += [assumed_version] if assumed_version else []
@@ -175,6 +177,19 @@ def predict_log(
     if row.get("max_concurrency"):
         errors["max_concurrency"] = concurrency / float(row["max_concurrency"]) - 1
     return LogPrediction(account, concurrency, tuple(silent), errors)
+
+
+def _printed(account: MemoryAccount) -> MemoryAccount:
+    """The account as a log of pipeline stages prints it: memory of the first stage, tokens of the binding one."""
+    first, tokens = account.first_stage, account.kv_budget_tokens
+    return replace(
+        account,
+        weights_gib_per_gpu=first.weights_gib,
+        activation_gib_per_gpu=first.activation_gib,
+        graph_gib_per_gpu=first.graph_gib,
+        kv_budget_gib_per_gpu=first.budget_gib,
+        kv_bytes_per_token_per_gpu=first.budget_gib * GIB / tokens if tokens else account.kv_bytes_per_token_per_gpu,
+    )
 
 
 def _whole(row: Mapping[str, str], name: str) -> int | None:

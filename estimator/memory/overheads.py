@@ -70,7 +70,8 @@ def activation_gib(
     hidden_rows = tokens * hidden * size
     peak = max(tokens * 3 * dense / tp * size, grouped, tokens * attention * size)
     base = value(known, "activation_base_gib") * GIB
-    forward = value(known, "forward_hidden_copies", 3.0) * hidden_rows + peak + base
+    forward = value(known, "forward_hidden_copies", 3.0) * hidden_rows + peak
+    forward += value(known, "forward_base_gib", base / GIB) * GIB
     if not (stage.first and stage.last):
         forward += 2 * hidden_rows  # hidden states and residual between stages
     samples = settings.chunked_prefill is False or value(known, "chunked_profile_samples", 1.0) > 0

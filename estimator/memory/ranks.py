@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from estimator.architecture import Architecture, Layer
+from estimator.architecture import Architecture, Attention, Layer
 from estimator.engines import Known
 from estimator.memory.limits import VOCABULARY_PAD, stage_layers
 from estimator.weights import Weights, layer_bytes
@@ -63,13 +63,25 @@ def rank_weight_bytes(
         total += table + architecture.extra_parameters * bits / 8 / tp + architecture.vision_parameters * bits / 8 / tp
     if stage.last and not (stage.first and architecture.tied_embeddings):
         total += table * head_bits / bits
+    products = "mla_absorbed_products" in known and known["mla_absorbed_products"].value > 0
+    each = scheme.attention_bits if products and scheme.scheme == "fp8" else bits
     absorbed = sum(
-        layer.attention.heads * (layer.attention.v_head_dim * 2) * layer.attention.kv_elements_per_token * bits / 8 / tp
+        _absorbed(layer.attention, architecture.hidden_size if products else 0) * each / 8 / tp
         for layer in stage.layers
         if layer.attention.kind == "mla" and layer.attention.compress_ratio == 1
     )
     rotary = architecture.rope_cache_elements * min(bits, 16) / 8
     return total * weights.scale + absorbed + rotary
+
+
+def _absorbed(attention: Attention, hidden: int) -> int:
+    """Parameters MLA derives at load and keeps beside its own: the up-projections of k and v, or, given the hidden
+    size, the products W_Q_UK, W_QR and W_UV_O of them that vLLM 0.7 kept instead."""
+    cached = attention.kv_elements_per_token
+    if hidden:
+        rank = cached - attention.head_dim + attention.v_head_dim  # nope and value dims are equal where this was used
+        return attention.heads * (attention.query_width * cached + rank * hidden)
+    return attention.heads * attention.v_head_dim * 2 * cached
 
 
 def _layer(

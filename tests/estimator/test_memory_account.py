@@ -114,6 +114,35 @@ def test_pipeline_stages_are_uneven_where_embedding_and_head_stand() -> None:
     assert account(LLAMA, pp=4).weights_gib_per_gpu > account(LLAMA).weights_gib_per_gpu / 4 * 1.1
 
 
+def test_a_log_of_pipeline_stages_prints_the_first_stages_memory_and_the_binding_ones_tokens() -> None:
+    found = account(LLAMA, pp=2)
+    first = found.first_stage
+    assert first.activation_gib < found.activation_gib_per_gpu  # no sampler before the last stage
+    assert first.budget_gib > found.kv_budget_gib_per_gpu
+    alone = account(LLAMA)
+    assert alone.first_stage.weights_gib == alone.weights_gib_per_gpu
+    assert alone.first_stage.budget_gib == alone.kv_budget_gib_per_gpu
+
+
+@pytest.mark.parametrize(
+    ("version", "gpu", "gib"),
+    [("0.10.1", "H100-SXM", 65.97), ("0.14.1", "H100-SXM", 64.38), ("0.14.1", "A100-80GB-SXM", 65.97)],
+)
+def test_mxfp4_experts_grow_to_the_multiples_of_the_kernel_a_version_runs(version: str, gpu: str, gib: float) -> None:
+    found = account("openai/gpt-oss-120b", gpu, version=version, gpu_memory_utilization=0.99)
+    assert found.weights_gib_per_gpu == pytest.approx(gib, rel=0.003)
+
+
+def test_mla_cached_every_head_before_0_7_and_kept_products_of_its_projections_before_0_8() -> None:
+    lite = "deepseek-ai/DeepSeek-V2-Lite-Chat"
+    old = account(lite, version="0.6.4", max_model_len=4096)
+    assert old.kv_bytes_per_token_per_gpu == 27 * 2 * 16 * 256 * 2  # heads of 192 padded to 256
+    found = account(lite, "A100-40GB-SXM", version="0.7.3", tp=8, max_model_len=4096)
+    assert found.kv_bytes_per_token_per_gpu == 27 * 576 * 2
+    assert found.weights_gib_per_gpu == pytest.approx(3.97, rel=0.005)
+    assert account(lite, version="0.8.5", tp=8).weights_gib_per_gpu < found.weights_gib_per_gpu - 0.2
+
+
 @given(st.integers(1, 200), st.integers(1, 32))
 def test_stages_hold_every_layer_and_differ_by_one_at_most(layers: int, pp: int) -> None:
     if pp > layers:
