@@ -13,7 +13,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.replay.blocks import blocks_for, free_blocks, publish, take
-from estimator.replay.compiled import inner
+from estimator.replay.compiled import inner, spliced
+from estimator.replay.loads import collect, landing_s
 from estimator.replay.queues import gap_bin, heap_pop, heap_request, heap_step, stall_push
 from estimator.replay.schedule import admit, continues, schedule_running
 from estimator.replay.state import (
@@ -82,7 +83,7 @@ def _add_to_series(f: Fleet, g: Any, start_s: float, step_s: float) -> None:
         i += 1
 
 
-@inner
+@spliced
 def _tokens_advance(f: Fleet, e: int, counts: bool) -> None:
     """Every decoding request has one token more."""
     g = f.engines[e]
@@ -113,9 +114,7 @@ def _prompt_advances(f: Fleet, e: int, r: int, counts: bool) -> bool:
     if rules.caching and after > before:
         publish(f, e, r, before, after)
         g.shut = 0
-        if len(f.tiers) > 0:
-            for k in range(before // rules.hash_blocks, after // rules.hash_blocks):
-                store(f, e, f.ids[q.first_hash + k])
+        store(f, e, r, before, after)
     if not drafts and q.computed < q.isl + q.generated:
         return False
     if q.generated == 0:
@@ -154,8 +153,8 @@ def _emitted(f: Fleet, r: int) -> int:
     return 1 + accepted
 
 
-@inner
-def _complete(f: Fleet, e: int) -> int:
+@spliced
+def complete(f: Fleet, e: int) -> int:
     """The step in flight ends: tokens appear, requests end, full blocks become hashable. Returns how many ended."""
     g = f.engines[e]
     g.steps += 1
@@ -193,7 +192,7 @@ def _complete(f: Fleet, e: int) -> int:
     return ended
 
 
-@inner
+@spliced
 def _give_ups(f: Fleet, e: int, now_s: float) -> None:
     """Requests whose clients gave up by now leave; the next such moment is noted."""
     g = f.engines[e]
@@ -227,11 +226,12 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
         g.limit = BY_SEQUENCES if g.running >= rules.max_num_seqs else g.shut
     now_s = g.end_s
     longest_s = 0.0
+    stop_s = min(g.deadline_s, landing_s(f, e))
     flying = False
     decoding = float(g.decoding)
     while g.steps + 1 < last:
         needed = f.phases[e, g.steps % rules.block_tokens]
-        if needed > free_blocks(g) or now_s >= g.deadline_s:
+        if needed > free_blocks(g) or now_s >= stop_s:
             break
         take(f, e, needed)
         step_s = step_seconds(p, decoding, decoding, float(g.kv_full), float(g.kv_window), 0.0, 0.0)
@@ -256,8 +256,72 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
     return flying
 
 
+@spliced
+def rests(f: Fleet, e: int) -> None:
+    """Engine `e`, which is between two steps, has nothing to run until a load lands or a request reaches it."""
+    g = f.engines[e]
+    g.asleep = 1
+    g.end_s = max(g.end_s, landing_s(f, e))
+
+
+@spliced
+def looks_up(f: Fleet, e: int, now_s: float) -> None:
+    """Between two steps: clients that gave up leave, loads land."""
+    if f.engines[e].deadline_s <= now_s:
+        _give_ups(f, e, now_s)
+    collect(f, e, now_s)
+
+
+@spliced
+def begin(f: Fleet, e: int, p: Step, now_s: float) -> float:
+    """Put together the step of engine `e` that starts now. Returns how long it takes by itself."""
+    rules = f.rules[0]
+    g = f.engines[e]
+    g.load_s = 0.0
+    preempted, budget = schedule_running(f, e, now_s)
+    if preempted and g.running > 0:
+        g.limit = BY_PREEMPTION
+    else:
+        admit(f, e, now_s, budget)
+    tokens = g.decoding
+    sequences = g.decoding
+    kv_full = g.kv_full
+    kv_window = g.kv_window
+    pairs = 0.0
+    prompt_tokens = 0
+    for j in range(g.prefills):
+        q = f.requests[f.prefills[e, j]]
+        if q.chunk > 0:
+            tokens += q.chunk
+            sequences += 1
+            if continues(q):
+                kv_full += q.computed
+                kv_window += min(q.computed, rules.window)
+            else:
+                pairs += float(q.chunk) * (q.computed + 0.5 * q.chunk)
+                prompt_tokens += q.chunk
+    if rules.drafts > 0 and prompt_tokens < tokens:
+        g.load_s += rules.draft_s
+    step_s: float = step_seconds(
+        p, float(tokens), float(sequences), float(kv_full), float(kv_window), pairs, float(prompt_tokens)
+    )
+    step_s += g.load_s
+    return step_s
+
+
+@spliced
+def fly(f: Fleet, e: int, start_s: float, step_s: float) -> None:
+    """A step of engine `e` starts; it takes `step_s`."""
+    g = f.engines[e]
+    g.asleep = 0
+    g.step_s = step_s
+    g.start_s = start_s
+    g.end_s = start_s + step_s
+    _account(f, g, start_s, step_s)
+
+
 @inner
-def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:  # noqa: PLR0912, PLR0915
+def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:
     """Run engine `e` until its step in flight ends at `until_s` or later. Returns how many requests ended.
 
     In a closed loop it returns after the first step with which a request ended, before the next step starts.
@@ -266,58 +330,30 @@ def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:  # noqa: PLR0912,
     g = f.engines[e]
     while g.end_s < until_s:
         if not g.asleep:
-            ended = _complete(f, e)
-            if g.running == 0 and g.waiting == 0:
-                g.asleep = 1
-                g.end_s = np.inf
-                return ended
+            ended = complete(f, e)
+            g.asleep = 1
+            idle = g.running == 0 and g.waiting == 0
+            if idle:
+                rests(f, e)
             if rules.clients > 0 and ended > 0:
-                g.asleep = 1
                 return ended
-        if g.deadline_s <= g.end_s:
-            _give_ups(f, e, g.end_s)
-            if g.running == 0 and g.waiting == 0:
-                g.asleep = 1
-                g.end_s = np.inf
-                return 0
+            if idle:
+                continue
+        looks_up(f, e, g.end_s)
+        if g.running == 0 and g.waiting == 0:
+            rests(f, e)
+            continue
         g.asleep = 0
         quiet = g.prefills == 0 and g.decoding > 0 and rules.fast
         if quiet and (g.waiting == 0 or g.shut or g.running >= rules.max_num_seqs):
             if _fast_forward(f, e, p, until_s):
                 return 0
-            if g.deadline_s <= g.end_s:
+            if min(g.deadline_s, landing_s(f, e)) <= g.end_s:
                 g.asleep = 1
                 continue
-        g.load_s = 0.0
-        preempted, budget = schedule_running(f, e, g.end_s)
-        if preempted and g.running > 0:
-            g.limit = BY_PREEMPTION
-        else:
-            admit(f, e, g.end_s, budget)
-        tokens = g.decoding
-        sequences = g.decoding
-        kv_full = g.kv_full
-        kv_window = g.kv_window
-        pairs = 0.0
-        prompt_tokens = 0
-        for j in range(g.prefills):
-            q = f.requests[f.prefills[e, j]]
-            if q.chunk > 0:
-                tokens += q.chunk
-                sequences += 1
-                if continues(q):
-                    kv_full += q.computed
-                    kv_window += min(q.computed, rules.window)
-                else:
-                    pairs += float(q.chunk) * (q.computed + 0.5 * q.chunk)
-                    prompt_tokens += q.chunk
-        if rules.drafts > 0 and prompt_tokens < tokens:
-            g.load_s += rules.draft_s
-        g.step_s = step_seconds(
-            p, float(tokens), float(sequences), float(kv_full), float(kv_window), pairs, float(prompt_tokens)
-        )
-        g.step_s += g.load_s
-        g.start_s = g.end_s
-        g.end_s = g.start_s + g.step_s
-        _account(f, g, g.start_s, g.step_s)
+        step_s = begin(f, e, p, g.end_s)
+        if g.running == 0:
+            rests(f, e)
+            continue
+        fly(f, e, g.end_s, step_s)
     return 0

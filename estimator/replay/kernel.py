@@ -15,7 +15,7 @@ from types import ModuleType
 import numpy as np
 from numba import njit
 
-from estimator.replay import blocks, compiled, engine, queues, routing, schedule, state, tiers, transitions
+from estimator.replay import blocks, compiled, engine, loads, queues, routing, schedule, state, tiers, transitions
 from estimator.replay.engine import Step, advance
 from estimator.replay.routing import ROUND_ROBIN, choose, enqueue, keep, outage
 from estimator.replay.state import LOST, NONE, REJECTED, Fleet, Records
@@ -130,6 +130,7 @@ run_open, run_closed = _entries(
         blocks,
         compiled,
         engine,
+        loads,
         queues,
         routing,
         schedule,

@@ -9,6 +9,7 @@ import numpy as np
 
 from estimator.replay.blocks import find
 from estimator.replay.compiled import inner
+from estimator.replay.loads import first_load, loading
 from estimator.replay.queues import wait_pop, wait_push
 from estimator.replay.state import (
     ABSENT,
@@ -23,6 +24,7 @@ from estimator.replay.state import (
     WAITING,
     Fleet,
 )
+from estimator.replay.tiers import empty_host
 from estimator.replay.transitions import give_up, send
 
 ROUND_ROBIN, LEAST_LOAD, PREFIX = range(3)
@@ -39,7 +41,7 @@ def enqueue(f: Fleet, e: int, r: int, now_s: float) -> None:
     rules = f.rules[0]
     g = f.engines[e]
     q = f.requests[r]
-    if g.waiting >= rules.max_waiting or g.outstanding >= rules.max_outstanding:
+    if g.waiting + loading(f, e) >= rules.max_waiting or g.outstanding >= rules.max_outstanding:
         q.outcome = REFUSED
         g.seen -= 1
         if rules.clients > 0:
@@ -158,9 +160,9 @@ def _starts_over(f: Fleet, r: int) -> None:
 def _empty(f: Fleet, e: int) -> None:
     """Take everything off engine `e`, its caches too."""
     g = f.engines[e]
-    while g.running > 0 or g.waiting > 0:
-        if g.running > 0:
-            r = g.head
+    while g.running > 0 or g.waiting > 0 or first_load(f, e) != NONE:
+        if g.running > 0 or g.waiting == 0:
+            r = g.head if g.running > 0 else first_load(f, e)
             give_up(f, e, r)
         else:
             r = wait_pop(g, f.requests)
@@ -174,10 +176,7 @@ def _empty(f: Fleet, e: int) -> None:
     for key in range(f.hashes.shape[1]):
         f.hashes[e, key].run = NONE
         f.hashes[e, key].older = ABSENT_HASH
-    if len(f.tiers) > 0:
-        f.tiers[e].held = 0
-        f.tiers[e].oldest = NONE
-        f.tiers[e].newest = NONE
+    empty_host(f, e)
     s = g.oldest
     while s != NONE:
         key = f.runs[e, s].key

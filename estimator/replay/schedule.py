@@ -11,6 +11,7 @@ from typing import Any
 
 from estimator.replay.blocks import blocks_for, find, free_blocks, hold, publish, take
 from estimator.replay.compiled import inner
+from estimator.replay.loads import joins_landed, landed_blocks, starts_load
 from estimator.replay.queues import wait_head, wait_pop, wait_push
 from estimator.replay.state import (
     BY_ADAPTERS,
@@ -23,7 +24,7 @@ from estimator.replay.state import (
     UNLIMITED,
     Fleet,
 )
-from estimator.replay.tiers import find_beyond, load
+from estimator.replay.tiers import find_beyond, load_s
 from estimator.replay.transitions import join, pause, preempt, victim
 
 
@@ -180,36 +181,43 @@ def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912
             passed = r
             continue
         known = q.isl + q.generated
+        held = landed_blocks(f, r)
         hits = 0
         idle = 0
-        loaded = 0
         from_host = 0
-        if rules.caching:
+        from_remote = 0
+        if rules.caching and held == 0:
             # The last token is always computed: it is what the next one is sampled from.
             most = (known - 1) // rules.block_tokens
             hits, idle = find(f, e, r, most)
-            if len(f.tiers) > 0:
-                from_host, from_remote = find_beyond(f, e, r, hits, most)
-                loaded = from_host + from_remote
-        computed = (hits + loaded) * rules.block_tokens
+            from_host, from_remote = find_beyond(f, e, r, hits, most)
+        loaded = from_host + from_remote
+        computed = q.computed if held > 0 else (hits + loaded) * rules.block_tokens
         chunk = min(known - computed, rules.long_prefill_threshold)
         if chunk > budget:
             if not rules.chunked:
                 g.limit = BY_TOKENS
                 break
             chunk = budget
-        if blocks_for(known, rules.block_tokens) - hits + idle > free_blocks(g):
+        if held == 0 and blocks_for(known, rules.block_tokens) - hits + idle > free_blocks(g):
             g.limit = BY_BLOCKS
             g.shut = BY_BLOCKS
             break
         wait_pop(g, f.requests)
-        if rules.caching:
-            hold(f, e, r, hits)
-        take(f, e, blocks_for(computed + chunk, rules.block_tokens) - hits)
+        if held > 0:
+            joins_landed(f, r)
+        else:
+            if rules.caching:
+                hold(f, e, r, hits)
+            if starts_load(f, e, r, hits, from_host, from_remote, now_s):
+                continue
+        # A load that landed holds blocks for all that is known; those of later chunks are given back.
+        take(f, e, blocks_for(computed + chunk, rules.block_tokens) - hits - held)
         if math.isnan(q.admitted_s):
             q.cached = computed
         if loaded > 0:
-            load(f, e, r, hits, from_host, loaded - from_host)
+            host_s, remote_s = load_s(f, e, r, hits, from_host, from_remote)
+            g.load_s += host_s + remote_s
             publish(f, e, r, hits, hits + loaded)
         q.computed = computed
         join(f, e, r, chunk, now_s)

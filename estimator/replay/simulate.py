@@ -48,6 +48,7 @@ def replay(
     outages: Sequence[Outage] = (),
     resend: bool = True,
     series_bins: int = 0,
+    async_loads: bool = False,
 ) -> Replay:
     """Serve `workload` on `replicas` equal engines behind a router, until the last request has ended.
 
@@ -59,6 +60,8 @@ def replay(
     `warm_hashes` are hash ids (of `workload`) every engine starts with, least recently used first; as many of the last
     as fit. When a replica is gone, its requests start over elsewhere, or, without `resend`, are lost; a request that
     finds no replica open waits for one. `series_bins` asks for `Replay.series` in that many bins at most.
+    What is found in `host` or `remote` holds up the step that admits the request; with `async_loads` it holds up that
+    request alone, behind earlier loads of its engine from that tier.
     Outages and patience need an open loop.
     The fleet's figures count steps that start in [account_from_s, account_to_s). `fast_forward` False takes every step
     singly, for comparison: results are the same.
@@ -105,6 +108,9 @@ def replay(
         series_bins=series_bins,
         series_s=max(workload.arrival_s[-1], 1e-3) / (series_bins - series_bins // 4) if series_bins else np.inf,
         resend=resend,
+        ranks=1,
+        loads_async=async_loads,
+        hands_over=False,
         clients=min(clients, len(workload)),
         from_s=account_from_s,
         to_s=account_to_s,
@@ -112,6 +118,8 @@ def replay(
     fleet = _fleet(requests, ids, rules, replicas, workload.hashes)
     if host or remote:
         fleet = _with_tiers(fleet, host, remote, workload.hashes)
+        if async_loads:
+            fleet = fleet._replace(ports=state.new_ports(replicas))
     if warm_hashes is not None:
         _warm(fleet, warm_hashes, workload, limits)
     if clients:
@@ -190,8 +198,9 @@ def _fleet(
         phases=np.zeros((replicas, int(rule["block_tokens"])), dtype=np.int64),
         prefills=np.zeros((replicas, sequences), dtype=np.int64),
         heaps=np.zeros((replicas, 2, heap), dtype=np.int64),
-        tiers=np.zeros(0, dtype=state.TIER),
         adapters=_adapters(requests, replicas),
+        tiers=None,
+        ports=None,
     )
 
 

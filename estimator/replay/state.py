@@ -24,8 +24,8 @@ GAP_STEPS = 128
 
 USAGE_BINS = 1000
 
-# Where a request is.
-ABSENT, WAITING, PREFILL, DECODE, DONE = range(5)
+# Where a request is; LOADING: it has blocks on the device, and its KV is on its way into them.
+ABSENT, WAITING, LOADING, PREFILL, DECODE, DONE = range(6)
 
 # How it ended: all of its output, cut at the longest context the engine holds, too long for the engine, turned away by
 # an admission limit, given up by its client, or gone with its replica.
@@ -89,6 +89,10 @@ REQUEST = np.dtype(
         ("engine", "i4"),
         ("by_deadline", "i4"),  # entry of another list: of requests whose clients give up some time, in order of when
         ("sends", "i4"),  # times it reached an engine
+        # KV from elsewhere
+        ("ready_s", "f8"),  # when what it loads is there
+        ("remote", "i4"),  # tokens whose KV another engine has computed, until it is asked for
+        ("next", "i4"),  # in a list of its engine's port
         ("place", "i1"),
         ("outcome", "i1"),
     ],
@@ -178,6 +182,7 @@ RULES = np.dtype(
         ("deadlines", "i8"),  # requests whose clients give up some time
         ("series_s", "f8"),  # width of a bin of the time series
         ("series_bins", "i8"),  # 0: not asked for
+        ("ranks", "i8"),  # engines that step in lockstep: those of one replica
         ("clients", "i8"),  # each sends its next request when its last one ended; 0 in an open loop
         ("from_s", "f8"),  # steps that start in [from_s, to_s) are accounted for in the fleet's figures
         ("to_s", "f8"),
@@ -185,6 +190,8 @@ RULES = np.dtype(
         ("priority", "i1"),  # the queue and the choice of a victim go by priority
         ("resend", "i1"),  # requests of a replica that is gone go to another one
         ("caching", "i1"),
+        ("loads_async", "i1"),  # a request waits for what it loads from a tier, and nobody else
+        ("hands_over", "i1"),  # what ends here goes on elsewhere: its blocks are held until they are fetched
         ("fast", "i1"),  # collapse steps in which nothing but decoding can happen
     ],
     align=True,
@@ -230,6 +237,19 @@ TIER = np.dtype(
     align=True,
 )
 
+# What an engine has on its way, in or out.
+PORT = np.dtype(
+    [
+        ("loading", "i8"),  # requests that wait for their KV
+        ("first", "i8"),  # those whose time is known, in order of it, linked by `before` and `after`
+        ("last", "i8"),
+        ("free_s", "f8", (2,)),  # when the way from the host's and from the remote tier is free
+        ("out_first", "i8"),  # requests the loop has to see to, linked by `next`
+        ("out_last", "i8"),
+    ],
+    align=True,
+)
+
 FINISH, CROSS = range(2)
 
 ABSENT_HASH = -2
@@ -253,10 +273,12 @@ class Fleet(NamedTuple):
     """By engine: running requests that still compute their prompt, in order of admission."""
     heaps: NDArray[np.int64]
     """By engine, a heap of (step, request) by when a request ends, and one by when its context reaches the window."""
-    tiers: Records
-    """The host tiers of all engines, then the remote tier; none without tiers."""
     adapters: Records
     """By engine and adapter."""
+    tiers: Records | None
+    """The host tiers of all engines, then the remote tier."""
+    ports: Records | None
+    """By engine, where KV comes from elsewhere while steps go on, or goes elsewhere."""
 
 
 def new_requests(n: int) -> Records:
@@ -264,7 +286,7 @@ def new_requests(n: int) -> Records:
     requests = np.zeros(n, dtype=REQUEST)
     for name in ("queued_s", "admitted_s", "first_s", "last_s", "end_s"):
         requests[name] = np.nan
-    for name in ("before", "after", "own_run", "engine", "adapter"):
+    for name in ("before", "after", "own_run", "engine", "adapter", "next"):
         requests[name] = NONE
     requests["deadline_s"] = np.inf
     return requests
@@ -303,6 +325,14 @@ def new_totals(engines: int) -> Records:
     totals["opened"] = engines
     totals["reported_s"] = -np.inf
     return totals
+
+
+def new_ports(engines: int) -> Records:
+    """Nothing on its way."""
+    ports = np.zeros(engines, dtype=PORT)
+    for name in ("first", "last", "out_first", "out_last"):
+        ports[name] = NONE
+    return ports
 
 
 def gap_bin_upper_s(bins: NDArray[np.int64]) -> NDArray[np.float64]:

@@ -1,20 +1,22 @@
 """Prefix cache beyond the device: a host tier for each engine, and a remote one they share.
 
-Belongs here: which hashes a tier holds, and what loading them costs. Does not: the device's own blocks (`blocks`).
+Belongs here: which hashes a tier holds, and what loading them costs. Does not: the device's own blocks (`blocks`), or
+how a request waits for what is on its way (`loads`).
 
 A tier is written through: a hash enters it when its last block is full on the device, and the least recently written or
 loaded one leaves. What the device no longer holds is loaded with the step that admits the request, and the whole batch
-waits for it, as with a synchronous KV connector (LMCache's default in vLLM).
+waits for it, as with a synchronous KV connector (LMCache's default in vLLM); or beside the steps (`loads`).
 """
 
 from __future__ import annotations
 
-from estimator.replay.compiled import inner
+from estimator.replay.compiled import inner, only_with
 from estimator.replay.state import ABSENT_HASH, HOST, NONE, REMOTE, Fleet
 
 
 @inner
 def _unlink(f: Fleet, t: int, key: int) -> None:
+    assert f.tiers is not None
     tier = f.tiers[t]
     links = f.hashes[t]
     older = links[key].older
@@ -34,6 +36,7 @@ def _unlink(f: Fleet, t: int, key: int) -> None:
 @inner
 def _use(f: Fleet, t: int, key: int) -> None:
     """Tier `t` holds hash `key`, the most recently used."""
+    assert f.tiers is not None
     tier = f.tiers[t]
     links = f.hashes[t]
     if tier.hashes_max == 0:
@@ -52,19 +55,24 @@ def _use(f: Fleet, t: int, key: int) -> None:
     tier.held += 1
 
 
-@inner
-def store(f: Fleet, e: int, key: int) -> None:
-    """Engine `e` has computed all of hash `key`."""
-    _use(f, e, key)
-    _use(f, len(f.tiers) - 1, key)
+@only_with("tiers")
+def store(f: Fleet, e: int, r: int, before: int, after: int) -> None:
+    """Engine `e` has computed blocks `before` to `after` of request `r`, hashes of which are whole now."""
+    assert f.tiers is not None
+    per = f.rules[0].hash_blocks
+    for k in range(before // per, after // per):
+        key = f.ids[f.requests[r].first_hash + k]
+        _use(f, e, key)
+        _use(f, len(f.tiers) - 1, key)
 
 
-@inner
+@only_with("tiers", (0, 0))
 def find_beyond(f: Fleet, e: int, r: int, hits: int, most: int) -> tuple[int, int]:
     """Blocks of request `r` behind its first `hits` that the host's tier and the remote one hold, `most` in all.
 
     The nearer tier is asked first for each hash; the first one that neither holds ends the search.
     """
+    assert f.tiers is not None
     per = f.rules[0].hash_blocks
     q = f.requests[r]
     remote = len(f.tiers) - 1
@@ -85,20 +93,28 @@ def find_beyond(f: Fleet, e: int, r: int, hits: int, most: int) -> tuple[int, in
     return from_host, from_remote
 
 
-@inner
-def load(f: Fleet, e: int, r: int, hits: int, from_host: int, from_remote: int) -> None:
-    """Request `r` loads what `find_beyond` found; the step in the making takes that much longer."""
+@only_with("tiers", (0.0, 0.0))
+def load_s(f: Fleet, e: int, r: int, hits: int, from_host: int, from_remote: int) -> tuple[float, float]:
+    """Seconds to load what `find_beyond` found, from the host and from the remote tier; both note that it was used."""
+    assert f.tiers is not None
     per = f.rules[0].hash_blocks
-    g = f.engines[e]
     q = f.requests[r]
     remote = len(f.tiers) - 1
     for at in range(hits, hits + from_host + from_remote, per):
         key = f.ids[q.first_hash + at // per]
         _use(f, e if f.hashes[e, key].older != ABSENT_HASH else remote, key)
-    if from_host > 0:
-        g.load_s += f.tiers[e].lookup_s + from_host * f.tiers[e].block_s
-    if from_remote > 0:
-        g.load_s += f.tiers[remote].lookup_s + from_remote * f.tiers[remote].block_s
     if q.sends == 1 and q.preemptions == 0:
         q.loaded[HOST] = from_host * f.rules[0].block_tokens
         q.loaded[REMOTE] = from_remote * f.rules[0].block_tokens
+    host_s = f.tiers[e].lookup_s + from_host * f.tiers[e].block_s if from_host > 0 else 0.0
+    remote_s = f.tiers[remote].lookup_s + from_remote * f.tiers[remote].block_s if from_remote > 0 else 0.0
+    return host_s, remote_s
+
+
+@only_with("tiers")
+def empty_host(f: Fleet, e: int) -> None:
+    """The host of engine `e` is gone with what it held."""
+    assert f.tiers is not None
+    f.tiers[e].held = 0
+    f.tiers[e].oldest = NONE
+    f.tiers[e].newest = NONE

@@ -13,6 +13,7 @@ import math
 
 from estimator.replay.blocks import release
 from estimator.replay.compiled import inner
+from estimator.replay.loads import drop_load, keeps_blocks
 from estimator.replay.queues import (
     heap_pop,
     heap_push,
@@ -28,6 +29,7 @@ from estimator.replay.state import (
     DECODE,
     DONE,
     FINISH,
+    LOADING,
     NONE,
     PREEMPTED,
     PREFILL,
@@ -197,7 +199,8 @@ def finish(f: Fleet, e: int, r: int) -> None:
     q.last_s = g.end_s
     q.place = DONE
     _leave(f, e, r)
-    release(f, e, r, 0, False)
+    if not keeps_blocks(f, e, r):
+        release(f, e, r, 0, False)
     g.outstanding -= 1
     if rules.clients > 0:
         send(f, r + rules.clients, g.end_s)
@@ -268,8 +271,9 @@ def give_up(f: Fleet, e: int, r: int) -> None:
     """Request `r`, queued or running, leaves the engine unfinished."""
     g = f.engines[e]
     q = f.requests[r]
-    if q.place == WAITING:
-        g.waiting -= 1
+    if q.place <= LOADING:
+        g.waiting -= q.place == WAITING
+        drop_load(f, e, r)
     else:
         if q.place == DECODE:
             stop_decode(f, e, r)

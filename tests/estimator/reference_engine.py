@@ -39,6 +39,9 @@ class Request:
     deadline_s: float = math.inf
     outcome: str = "finished"
     loaded: tuple[int, int] = (0, 0)
+    ready_s: float = math.inf
+    landed: bool = False
+    loads: int = 0
 
     @property
     def decoding(self) -> bool:
@@ -46,8 +49,9 @@ class Request:
         return self.generated > 0 and self.known - self.computed == 1
 
     @property
-    def rank(self) -> tuple[int, int]:
-        return self.priority, self.name
+    def rank(self) -> tuple[bool, int, int]:
+        """Those whose KV has come go first."""
+        return not self.landed, self.priority, self.name
 
     @property
     def known(self) -> int:
@@ -158,12 +162,12 @@ class Tiers:
             at += got
         return at - hits, found, blocks
 
-    def seconds(self, blocks: list[int]) -> float:
-        total = 0.0
-        for tier, n in zip(self.tiers, blocks, strict=True):
-            if n and tier:
-                total += tier.lookup_seconds + n * tier.seconds_per_block
-        return total
+    def seconds(self, blocks: list[int]) -> list[float]:
+        """By tier, as long as the load takes by itself."""
+        return [
+            tier.lookup_seconds + n * tier.seconds_per_block if n and tier else 0.0
+            for tier, n in zip(self.tiers, blocks, strict=True)
+        ]
 
 
 class Engine:
@@ -176,7 +180,11 @@ class Engine:
         tiers: Tiers | None,
         speculation: Speculation | None,
         adapters: Adapters | None,
+        async_loads: bool = False,
     ) -> None:
+        self.async_loads = async_loads
+        self.loading: list[Request] = []
+        self.free_s = [0.0, 0.0]
         self.step, self.limits, self.size = step, limits, limits.block_tokens
         self.pool = Blocks(limits.kv_blocks, limits.block_tokens, limits.prefix_caching)
         self.tiers, self.speculation, self.adapters = tiers, speculation, adapters
@@ -237,6 +245,9 @@ class Engine:
             full = self.adapters is not None and len(in_use) >= self.adapters.max_loras
             if full and request.adapter not in in_use | {-1}:
                 continue
+            if request.landed:
+                self.go_on(request, in_use)
+                continue
             most = (request.known - 1) // size
             hits = 0
             while pool.caching and hits < most and pool.is_cached(request.key(hits)):
@@ -255,20 +266,66 @@ class Engine:
             for key in request.blocks:
                 pool.use(key)
             pool.forget(request, hits)
+            if more and self.async_loads:
+                self.load_aside(request, hits, more, blocks, found)
+                continue
             request.blocks += [pool.private() for _ in range(math.ceil(((hits + more) * size + n) / size) - hits)]
             request.computed = (hits + more) * size
             if self.tiers and more:
-                self.load_s += self.tiers.seconds(blocks)
+                self.load_s += sum(self.tiers.seconds(blocks))
                 for t, hashed in found:
                     self.tiers.use(t, hashed)
                 pool.publish(request)
             if math.isnan(request.admitted_s):
-                request.admitted_s = self.now
-                request.cached = request.computed
                 request.loaded = (blocks[0] * size, blocks[1] * size)
-            self.load_adapter(request.adapter, in_use)
-            self.scheduled[request.name] = n
-            self.running.append(request)
+            self.join(request, n, in_use)
+
+    def join(self, request: Request, n: int, in_use: set[int]) -> None:
+        if math.isnan(request.admitted_s):
+            request.admitted_s = self.now
+            request.cached = request.computed
+        self.load_adapter(request.adapter, in_use)
+        self.scheduled[request.name] = n
+        self.running.append(request)
+
+    def load_aside(
+        self, request: Request, hits: int, more: int, blocks: list[int], found: list[tuple[int, int]]
+    ) -> None:
+        """Blocks for all that is known are its own from now on; it waits for its KV, each tier one load at a time."""
+        assert self.tiers is not None
+        request.blocks += [self.pool.private() for _ in range(math.ceil(request.known / self.size) - hits)]
+        request.computed, request.loads = hits * self.size, more * self.size
+        for t, hashed in found:
+            self.tiers.use(t, hashed)
+        request.ready_s = 0.0
+        for t, seconds in enumerate(self.tiers.seconds(blocks)):
+            if blocks[t]:
+                self.free_s[t] = max(self.free_s[t], self.now) + seconds
+                request.ready_s = max(request.ready_s, self.free_s[t])
+        if math.isnan(request.admitted_s) and request.preemptions == 0:
+            request.loaded = (blocks[0] * self.size, blocks[1] * self.size)
+        self.loading.append(request)
+
+    def land(self) -> None:
+        """Loads that are there by now: the requests go to the front of the queue, and others can hit the blocks."""
+        for request in sorted(self.loading, key=lambda q: q.ready_s):
+            if request.ready_s <= self.now:
+                self.loading.remove(request)
+                request.computed += request.loads
+                self.pool.publish(request)
+                request.landed = True
+                self.queue(request)
+
+    def go_on(self, request: Request, in_use: set[int]) -> None:
+        """A request whose KV has come is admitted; blocks for later chunks than this step's are given back."""
+        self.waiting.remove(request)
+        request.landed = False
+        left = request.known - request.computed
+        n = min(left, self.limits.long_prefill_threshold or left, self.budget())
+        while len(request.blocks) > math.ceil((request.computed + n) / self.size):
+            request.blocks.pop()
+            self.pool.empty += 1
+        self.join(request, n, in_use)
 
     def load_adapter(self, adapter: int, in_use: set[int]) -> None:
         if self.adapters is None or adapter == -1:
@@ -282,9 +339,9 @@ class Engine:
 
     def cancel(self) -> None:
         """Requests whose clients have given up leave, the earliest first."""
-        for q in sorted([*self.running, *self.waiting], key=lambda q: (q.deadline_s, q.name)):
+        for q in sorted([*self.running, *self.waiting, *self.loading], key=lambda q: (q.deadline_s, q.name)):
             if q.deadline_s <= self.now:
-                (self.running if q in self.running else self.waiting).remove(q)
+                next(there for there in (self.running, self.waiting, self.loading) if q in there).remove(q)
                 self.pool.give_back(q)
                 q.outcome = "cancelled"
 
@@ -365,6 +422,7 @@ def serve(
     remote: Tier | None = None,
     speculation: Speculation | None = None,
     adapters: Adapters | None = None,
+    async_loads: bool = False,
 ) -> list[Request]:
     """Serve an open-loop workload on one engine; rejected requests keep their NaNs."""
     size = limits.block_tokens
@@ -386,25 +444,33 @@ def serve(
             requests[-1].adapter = int(workload.adapter[r])
         if isl < limits.max_model_len and math.ceil(isl / size) <= limits.kv_blocks:
             coming.append(requests[-1])
-    engine = Engine(step, limits, Tiers(host, remote, per_hash) if host or remote else None, speculation, adapters)
+    engine = Engine(
+        step, limits, Tiers(host, remote, per_hash) if host or remote else None, speculation, adapters, async_loads
+    )
 
     def arrivals_until(now_s: float) -> None:
         while coming and coming[0].arrival_s <= now_s:
             request = coming.popleft()
-            waiting, there = len(engine.waiting), len(engine.waiting) + len(engine.running)
+            waiting = len(engine.waiting) + len(engine.loading)
+            there = waiting + len(engine.running)
             if waiting >= (limits.max_waiting or math.inf) or there >= (limits.max_outstanding or math.inf):
                 request.outcome = "refused"
             else:
                 engine.queue(request)
 
-    while coming or engine.running or engine.waiting:
-        if not engine.running and not engine.waiting:
-            engine.now = max(engine.now, coming[0].arrival_s)
+    stuck = False
+    while coming or engine.running or engine.waiting or engine.loading:
+        if not engine.running and (stuck or not engine.waiting):
+            nexts = [q.ready_s for q in engine.loading] + [q.arrival_s for q in list(coming)[:1]]
+            engine.now = max(engine.now, min(nexts))
             arrivals_until(engine.now)
         engine.cancel()
+        engine.land()
         if not engine.running and not engine.waiting:
             continue
         if not engine.schedule_running() or not engine.running:
             engine.admit()
-        engine.run_step(arrivals_until)
+        stuck = not engine.running
+        if not stuck:
+            engine.run_step(arrivals_until)
     return requests

@@ -59,3 +59,20 @@ def workloads(draw: st.DrawFn, block_tokens: int) -> Workload:
         ids += [100 * families[r] + k if k < depths[r] else 1000 * (r + 1) + k for k in range(blocks)]
         offsets.append(len(ids))
     return Workload.of(np.cumsum(gaps), isl, osl, offsets, ids, per_hash)
+
+
+@st.composite
+def returning(draw: st.DrawFn, block_tokens: int) -> Workload:
+    """Requests that ask one of a few prompts again, close together: their KV is wanted long after it was evicted."""
+    n = draw(st.integers(2, 30))
+    prompts = draw(st.lists(st.integers(4, 14), min_size=2, max_size=5))
+    asked = draw(st.lists(st.integers(0, len(prompts) - 1), min_size=n, max_size=n))
+    gaps = draw(st.lists(st.sampled_from([0.0, 0.001, 0.02, 0.2]), min_size=n, max_size=n))
+    more = draw(st.lists(st.integers(0, 9), min_size=n, max_size=n))
+    osl = draw(st.lists(st.integers(1, 12), min_size=n, max_size=n))
+    offsets, ids, isl = [0], [], []
+    for r in range(n):
+        ids += [100 * asked[r] + k for k in range(prompts[asked[r]])]
+        offsets.append(len(ids))
+        isl.append(prompts[asked[r]] * block_tokens + more[r])
+    return Workload.of(np.cumsum(gaps), isl, osl, offsets, ids, block_tokens)

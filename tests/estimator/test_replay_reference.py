@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from estimator.replay import OUTCOMES, Adapters, EngineLimits, Speculation, Tier, Workload, replay
 from tests.estimator.reference_engine import serve
-from tests.estimator.replay_cases import physical_step, workloads
+from tests.estimator.replay_cases import physical_step, returning, workloads
 
 
 @settings(max_examples=150, deadline=None)
@@ -102,6 +102,7 @@ def test_every_option_and_all_of_them_together_give_the_times_the_rules_give(dat
     options = {
         "host": often(tier, None),
         "remote": often(tier, None),
+        "async_loads": data.draw(st.booleans()),
         "speculation": often(
             st.builds(Speculation.per_token, st.integers(1, 4), st.floats(0, 1), st.just(1e-3), st.integers(0, 9)), None
         ),
@@ -109,3 +110,26 @@ def test_every_option_and_all_of_them_together_give_the_times_the_rules_give(dat
     }
     step = physical_step(window_tokens=data.draw(st.sampled_from([np.inf, 20.0])))
     agree(workload.asking(**each), step, limits, **options)
+
+
+@settings(max_examples=150, deadline=None)
+@given(st.data())
+def test_loads_beside_the_steps_give_the_times_the_rules_give(data: st.DataObject) -> None:
+    block_tokens = data.draw(st.sampled_from([1, 4]))
+    workload = data.draw(returning(block_tokens))
+    limits = EngineLimits(
+        kv_blocks=data.draw(st.integers(26, 50)) if block_tokens == 4 else data.draw(st.integers(40, 80)),
+        block_tokens=block_tokens,
+        max_num_seqs=data.draw(st.integers(1, 6)),
+        max_num_batched_tokens=data.draw(st.sampled_from([12, 100])),
+        max_model_len=90,
+        priority_scheduling=data.draw(st.booleans()),
+        max_waiting=data.draw(st.sampled_from([0, 0, 5])),
+    )
+    tier = st.builds(Tier, st.sampled_from([10, 60]), st.sampled_from([1e-4, 3e-3, 5e-2]), st.sampled_from([0.0, 2e-3]))
+    asked = workload.asking(
+        priority=data.draw(st.lists(st.integers(-1, 1), min_size=len(workload), max_size=len(workload))),
+        patience_s=data.draw(st.sampled_from([np.inf, np.inf, 0.3])),
+    )
+    options = {"host": data.draw(tier), "remote": data.draw(st.none() | tier), "async_loads": True}
+    agree(asked, physical_step(), limits, **options)
