@@ -3,14 +3,17 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
+from estimator.memory import MemoryAccount
 from pipelines.commands import show, size_page
 from pipelines.planning.account_figures import memory_figures
 from pipelines.planning.calculation import Calculation, calculate
 from pipelines.planning.catalog import shipped
-from pipelines.planning.launch import compatibility, launch_command
+from pipelines.planning.compatibility import compatibility, refusals
+from pipelines.planning.launch import launch_command
 from pipelines.planning.rules_of_thumb import read_coefficients
 from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
 from pipelines.sources.models import read_model
@@ -61,14 +64,16 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
     memory = memory_figures(sized)
     figures = [*memory, *calculation.figures]
     account = sized.account
+    row = _row(sized.gpu.gpu_id)
+    refused = refusals(sized, row) if account else []
     said: dict[str, Any] = {
         **_identity(sized),
         **{figure.name: figure.value for figure in memory},
-        "feasible": sized.feasible,
-        "reasons": list(sized.reasons),
-        "least_change": account.least_change if account else "",
+        "feasible": sized.feasible and not refused,
+        "reasons": [*refused, *sized.reasons],
+        "least_change": _least_change(account, refused, sized),
         "warnings": list(sized.warnings),
-        "unaccounted": list(sized.architecture.unaccounted),
+        "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
         "units": {figure.name: figure.unit for figure in figures},
         "terms": [
@@ -81,8 +86,8 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "calculator_missing": calculation.missing,
         "fleet": list(calculation.fleet),
         "accepted_tp": accepted_tp(sized.architecture),
-        "compatibility": compatibility(sized, _generations()),
-        "launch_command": launch_command(sized) if account else "",
+        "compatibility": compatibility(sized, row),
+        "launch_command": launch_command(sized, str(row["arch"])) if account else "",
         "coefficients": list(calculation.coefficients),
     }
     if explain:
@@ -124,18 +129,32 @@ def _settings(sized: Sized) -> list[dict[str, Any]]:
     return rows
 
 
-def _generations() -> dict[str, str]:
+def _row(gpu_id: str) -> dict[str, Any]:
+    """The accelerator's row of the catalogue."""
     from warehouse.catalog import read_catalog
 
-    return dict(read_catalog("accelerators").select("gpu_id", "arch").iter_rows())
+    return next(row for row in read_catalog("accelerators").to_dicts() if row["gpu_id"] == gpu_id)
+
+
+def _least_change(account: MemoryAccount | None, refused: Sequence[str], sized: Sized) -> str:
+    """What would make it start: the first version that takes it, another card, or the account's least change."""
+    since = next((s.since for s in sized.support if s.accepted is False and s.since), "")
+    parts = []
+    if since:
+        parts.append(f"Use {sized.engine} {since} or later.")
+    elif refused:
+        parts.append("Choose an engine, a card or a precision that goes with the others.")
+    if account is not None and account.least_change:
+        parts.append(account.least_change)
+    return " ".join(parts)
 
 
 def _refusal(found: dict[str, Any]) -> str:
     """The one line for people where no page of figures would be honest; empty otherwise."""
     if found["unaccounted"]:
         return (
-            f"{found['model']}: its config holds what capsheet does not account for "
-            f"({'; '.join(found['unaccounted'])}), so no figure would be right. --json lists what is known."
+            f"{found['model']}: capsheet does not account for all of it ({'; '.join(found['unaccounted'])}), so no "
+            "figure would be right. --json lists what is known."
         )
     if found["tp"] not in found["accepted_tp"]:
         problem = next((reason for reason in found["reasons"] if reason.startswith("TP ")), "")

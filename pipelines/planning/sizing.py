@@ -19,6 +19,7 @@ from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import ALIASES, Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
+from estimator.support import Support, supports
 from estimator.versions import version_key
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from pipelines.planning.catalog import Catalog
@@ -26,6 +27,8 @@ from pipelines.sources import ModelRead
 from warehouse.errors import CapsheetError
 
 TP_SIZES = (1, 2, 4, 8, 16)
+UNSIZED = "not accounted for, so the cache is not sized: "
+"""How the memory account begins its reason for a cache it cannot lay out."""
 MISMATCH = 0.05
 """How far a checkpoint may be from what its config comes to before a warning says so."""
 GRAPHS_OUTSIDE = "CUDA graphs take {needed:.2f} GiB outside the budget and {left:.2f} GiB is left: warm-up may run out"
@@ -117,6 +120,9 @@ class Sized:
     account: MemoryAccount | None
     profile: Sequence[Mapping[str, Any]]
     assumed: tuple[str, ...]
+    support: tuple[Support, ...] = ()
+    """What the engine's version is known to take of it."""
+    unaccounted: tuple[str, ...] = ()
 
     @property
     def feasible(self) -> bool:
@@ -128,7 +134,7 @@ class Sized:
         """Why it does not start, or why nobody can say."""
         if self.account is not None:
             return self.account.reasons
-        return tuple(f"not accounted for: {item}" for item in self.architecture.unaccounted)
+        return tuple(f"not accounted for: {item}" for item in self.unaccounted)
 
     @property
     def warnings(self) -> tuple[str, ...]:
@@ -160,6 +166,8 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
     Raises CapsheetError for a GPU, engine, setting or precision nobody knows, sizes that cannot be, or a config that
     cannot be read. A configuration that does not fit is an answer, not an error.
     """
+    from warehouse.catalog import read_catalog
+
     gpu = card(ask.gpu, catalog)
     engine, version, newest = engine_of(ask.engine, catalog)
     try:
@@ -177,10 +185,25 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
             account = account_of(ask, architecture, found, gpu, settings, catalog)
         except ValueError as error:
             raise CapsheetError(_one_line(ask.model, error)) from None
+    gaps = architecture.unaccounted
+    if account is not None and account.reasons and account.reasons[0].startswith(UNSIZED):
+        gaps, account = (account.reasons[0].removeprefix(UNSIZED),), None
     assumed = [f"{engine} {version}: the newest the catalogue has figures of"] if newest else []
     assumed += list(architecture.notes)
     return Sized(
-        ask, read, architecture, gpu, engine, version, settings, found, account, catalog.profile, tuple(assumed)
+        ask,
+        read,
+        architecture,
+        gpu,
+        engine,
+        version,
+        settings,
+        found,
+        account,
+        catalog.profile,
+        tuple(assumed),
+        supports(engine, version, gpu, architecture, ask.quantization, read_catalog("support").to_dicts()),
+        tuple(gaps),
     )
 
 

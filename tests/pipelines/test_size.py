@@ -327,7 +327,56 @@ def test_cards_that_lack_a_type_are_pointed_out() -> None:
     notes = " ".join(note["note"] for note in sized(gpu="T4", tp=4, max_model_len=1024)["compatibility"])
     assert "no bfloat16" in notes
     notes = " ".join(note["note"] for note in sized(gpu="A100", quantization="fp8")["compatibility"])
-    assert "no FP8 rate" in notes
+    assert "widened to 16 bits in the kernel" in notes
+    notes = " ".join(note["note"] for note in sized(gpu="MI300X", quantization="nvfp4")["compatibility"])
+    assert "MI300X has no FP4 rate" in notes and "AMD's own build" in notes
+
+
+@pytest.mark.parametrize(
+    ("asked", "reason", "change"),
+    [
+        ({"model": "Qwen/Qwen3-8B", "engine": "vllm@0.8.0"}, "model_type qwen3; it does from 0.8.4", "vllm 0.8.4"),
+        ({"gpu": "MI300X", "engine": "tensorrt-llm@1.0"}, "NVIDIA cards only", "Choose an engine"),
+        ({"gpu": "V100-32GB", "quantization": "fp8"}, "fp8 weights on V100-SXM2-32GB", "Choose an engine"),
+    ],
+)
+def test_what_the_engine_or_the_card_does_not_take_does_not_start(
+    asked: dict[str, Any], reason: str, change: str
+) -> None:
+    said = sized(**asked)
+    assert said["feasible"] is False
+    assert reason in said["reasons"][0]
+    assert change in said["least_change"]
+    assert said["weights_gib_per_gpu"] > 0, "the account is given all the same"
+
+
+def test_what_no_source_tells_of_a_model_type_is_said() -> None:
+    notes = [note for note in sized("ibm-granite/granite-3.1-2b-instruct")["compatibility"]]
+    assert any("model_type granite" in note["note"] for note in notes)
+    unknown = sized("ibm-granite/granite-3.1-2b-instruct", engine="sglang@0.5.4")["compatibility"]
+    assert {"no source says whether sglang 0.5.4 takes model_type granite"} <= {note["note"] for note in unknown}
+
+
+def test_versions_outside_what_the_catalogue_tells_apart_are_said() -> None:
+    notes = " ".join(note["note"] for note in sized(engine="vllm@0.2.0")["compatibility"])
+    assert "takes the oldest figures" in notes
+    notes = " ".join(note["note"] for note in sized(engine="vllm@99.0")["compatibility"])
+    assert "are taken for 99.0" in notes
+
+
+def test_the_launch_command_is_the_versions_own(tmp_path: Path) -> None:
+    assert sized(engine="vllm@0.4.2")["launch_command"].startswith("python -m vllm.entrypoints.openai.api_server --mo")
+    assert sized(engine="vllm@0.6.3")["launch_command"].startswith("vllm serve meta-llama/Llama-3.1-8B-Instruct ")
+    assert "--backend pytorch" in sized(engine="tensorrt-llm@0.20")["launch_command"]
+    assert "--backend" not in sized(engine="tensorrt-llm@1.0")["launch_command"]
+    assert "--dtype half" in sized(gpu="T4", tp=4)["launch_command"]
+    assert "--kv-cache-dtype" not in sized(kv_cache_dtype="bf16")["launch_command"], "vLLM before 0.9 knows no bf16"
+    named = config_file(tmp_path).rename(tmp_path / "org--name.json")
+    assert sized(str(named))["launch_command"].startswith("vllm serve org/name ")
+    nameless = named.rename(tmp_path / "mine.json")
+    said = sized(str(nameless))
+    assert said["launch_command"].startswith("vllm serve MODEL ")
+    assert any("tells no model" in note["note"] for note in said["compatibility"])
 
 
 def test_a_checkpoint_far_from_its_config_and_a_group_across_nodes_are_warned_of(tmp_path: Path) -> None:
