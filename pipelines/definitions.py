@@ -10,12 +10,25 @@ import dagster as dg
 from pipelines.assets.checks import CHECKS
 from pipelines.assets.estimates import ESTIMATES
 from pipelines.assets.publication import PUBLICATION
-from pipelines.assets.sources import SOURCES
+from pipelines.assets.sources import SOURCES, request_day
 from pipelines.home import WORKSPACE_VARIABLE
 from pipelines.resources import PlanningResource
 
 PLAN_JOB = dg.define_asset_job(
-    "publish_plan", selection=dg.AssetSelection.all(), description="Sources to workbook: the next plan version."
+    "publish_plan",
+    selection=dg.AssetSelection.all() - dg.AssetSelection.assets(request_day),
+    description="Sources to workbook: the next plan version.",
+)
+INGEST_JOB = dg.define_asset_job(
+    "ingest_day",
+    selection=dg.AssetSelection.assets(request_day),
+    description="The trace files of one day into the warehouse.",
+)
+DAILY = dg.build_schedule_from_partitioned_job(
+    INGEST_JOB,
+    name="daily_ingest",
+    hour_of_day=1,
+    description="Yesterday's trace files every day at 01:00 UTC. Off until you switch it on.",
 )
 WEEKLY = dg.ScheduleDefinition(
     name="weekly_plan",
@@ -32,8 +45,8 @@ def build_defs(folder: Path, executor: str = "") -> dg.Definitions:
     return dg.Definitions(
         assets=[*SOURCES, *ESTIMATES, *PUBLICATION],
         asset_checks=CHECKS,
-        jobs=[PLAN_JOB],
-        schedules=[WEEKLY],
+        jobs=[PLAN_JOB, INGEST_JOB],
+        schedules=[WEEKLY, DAILY],
         resources={"planning": PlanningResource(folder=str(folder.resolve()), executor=executor)},
         executor=dg.in_process_executor,
     )

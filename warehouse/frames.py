@@ -60,7 +60,7 @@ def utc_naive(series: pl.Series) -> pl.Series:
 def _fitted(table: Table, column: Column, frame: pl.DataFrame) -> pl.Series:
     wanted = polars_type(column)
     if column.name not in frame.columns:
-        return pl.Series(column.name, [None] * frame.height, dtype=wanted)
+        return pl.Series(column.name, [None], dtype=wanted).new_from_index(0, frame.height)
     series = utc_naive(frame[column.name])
     if series.dtype == wanted:
         return series

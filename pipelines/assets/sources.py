@@ -1,22 +1,26 @@
 """Assets that read the outside: catalogue, prices, engines, models, traces, observations."""
 
-from __future__ import annotations
+from collections import Counter
+from collections.abc import Collection
+from datetime import date
 
 import dagster as dg
 import polars as pl
 
+from pipelines.ingest import ingest_source
 from pipelines.planning.models import model_row
-from pipelines.resources import PlanningResource, result
+from pipelines.resources import PlanningResource, hold_run, result
 from pipelines.sources import (
     check_tolerance,
     read_catalog_table,
     read_model,
     read_observations,
     read_prices,
-    read_trace,
 )
 
 GROUP = "sources"
+DAYS = dg.DailyPartitionsDefinition(start_date="2020-01-01", timezone="UTC")
+"""Days that trace files are delivered for, until yesterday."""
 
 
 @dg.asset(
@@ -84,22 +88,46 @@ def model(planning: PlanningResource) -> dg.MaterializeResult[None]:
 
 
 @dg.asset(
-    group_name=GROUP, description="Requests of the services' traces; broken rows are in rejected_row.", kinds={"duckdb"}
+    group_name=GROUP,
+    partitions_def=DAYS,
+    backfill_policy=dg.BackfillPolicy.single_run(),  # the warehouse has one writer
+    description="The trace files of one day, as their paths name it; a late one is read when its day is run again.",
+    kinds={"duckdb"},
+)
+def request_day(context: dg.AssetExecutionContext, planning: PlanningResource) -> dg.MaterializeResult[None]:
+    """`request`, the files of a day (or of several, in a backfill): read once, replaced where they changed."""
+    return _ingested(planning, [date.fromisoformat(day) for day in context.partition_keys])
+
+
+@dg.asset(
+    deps=[request_day],
+    group_name=GROUP,
+    description="Requests of the services' traces, whatever is not yet in; broken rows are in rejected_row.",
+    kinds={"duckdb"},
 )
 def request(planning: PlanningResource) -> dg.MaterializeResult[None]:
-    """`request`: one source file at a time, replaced whole."""
+    """`request`: every file of every trace, each replaced whole where it changed."""
+    return _ingested(planning, None)
+
+
+def _ingested(planning: PlanningResource, days: Collection[date] | None) -> dg.MaterializeResult[None]:
     place = planning.place
-    kept = rejected = 0
-    details = []
-    for source, spec in {s.trace.source: s.trace for s in place.spec.services}.items():
-        options = {**spec.options, "spread": spec.spread}
-        read = read_trace(place.path(source), source, spec.format, options)
-        check_tolerance(read, place.spec.max_rejected_share)
-        planning.store("trace", "request", read, {"source_file": source})
-        kept, rejected = kept + read.frame.height, rejected + read.rejected.height
-        details.append(f"{source}: {read.format}; {read.detail}")
+    hold_run(place.lock)
+    specs = {s.trace.source: s.trace for s in place.spec.services}
+    files = [
+        file
+        for spec in specs.values()
+        for file in ingest_source(
+            planning.warehouse, place.folder, spec, place.spec.max_rejected_share, days=days, sources=specs
+        )
+    ]
     return dg.MaterializeResult(
-        metadata={"dagster/row_count": kept, "rejected": rejected, "detail": "\n".join(details)}
+        metadata={
+            "dagster/row_count": sum(file.rows_kept for file in files),
+            "rejected": sum(file.rows_rejected for file in files),
+            "files": ", ".join(f"{count} {state}" for state, count in Counter(file.state for file in files).items()),
+            "detail": "\n".join(f"{file.source_file}: {file.format}; {file.detail}" for file in files[:20]),
+        }
     )
 
 
@@ -130,4 +158,4 @@ def observation(planning: PlanningResource) -> dg.MaterializeResult[None]:
     return result(frame, rejected=sum(read.rejected.height for read in reads))
 
 
-SOURCES = [accelerator, price, engine_profile, model, request, observation]
+SOURCES = [accelerator, price, engine_profile, model, request_day, request, observation]

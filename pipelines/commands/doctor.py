@@ -5,6 +5,7 @@ from __future__ import annotations
 import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
+from functools import partial
 from pathlib import Path
 
 from pipelines.commands import show
@@ -41,14 +42,20 @@ def _look(workspace: Path) -> Iterator[Finding]:
         return
     yield Finding("workspace file", True, f"{place.file}: {len(place.spec.services)} service(s)")
     for source in sorted({spec.trace.source for spec in place.spec.services}):
-        there = place.path(source).is_file()
-        yield Finding(
-            f"trace {source}", there, "there" if there else "missing", f"put the trace at {place.path(source)}"
-        )
+        yield from _guarded(f"trace {source}", partial(_trace, place, source))
     free_gib = shutil.disk_usage(place.folder).free / 2**30
     yield Finding("disk", free_gib > 1, f"{free_gib:.1f} GiB free", "free at least 1 GiB")
     yield from _guarded("run lock", lambda: _lock(place))
     yield from _guarded("warehouse", lambda: _warehouse(place))
+
+
+def _trace(place: Place, source: str) -> Iterator[Finding]:
+    from pipelines.sources.locations import find, is_remote
+
+    files = find(source, place.folder)
+    there = is_remote(source) or all(Path(file.place).exists() for file in files)
+    found = f"{len(files)} file(s)" if there else "missing"
+    yield Finding(f"trace {source}", there, found, f"put the trace at {place.folder / source}")
 
 
 def _guarded(name: str, look: Callable[[], Iterator[Finding]]) -> Iterator[Finding]:

@@ -16,6 +16,8 @@ from pipelines.workspace import ServiceSpec, WorkspaceError
 from warehouse.frames import polars_schema
 from warehouse.registry import table
 
+OF_SOURCE = "source_file IN (SELECT source_file FROM source_file WHERE named_by = ?)"
+"""The rows of every file that one name in the workspace stands for."""
 Considered = tuple[ServiceSpec, Model, Demand, list[Candidate]]
 
 
@@ -36,8 +38,8 @@ def models(planning: PlanningResource) -> dict[str, Model]:
 def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
     """A service's demand. Requests that no engine worked on, or whose lengths nobody knows, are left out."""
     columns = ", ".join(workload.REQUEST_COLUMNS)
-    query = f"SELECT {columns} FROM request WHERE source_file = ? AND replayable ORDER BY line"  # noqa: S608
-    told = planning.frame("SELECT detail FROM source_file WHERE source_file = ?", [spec.trace.source])["detail"]
+    query = f"SELECT {columns} FROM request WHERE {OF_SOURCE} AND replayable ORDER BY source_file, line"  # noqa: S608
+    told = planning.frame("SELECT detail FROM source_file WHERE named_by = ?", [spec.trace.source])["detail"]
     synthetic = any("synthetic" in (detail or "") for detail in told)
     return workload.demand(spec, planning.frame(query, [spec.trace.source]), synthetic=synthetic)
 

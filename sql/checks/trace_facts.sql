@@ -1,6 +1,11 @@
--- One row of facts about a trace, from which its checks are drawn. $source names it; rejected reasons that begin with
--- $aside are rows that are no request, not broken ones. Lengths are those of the requests that can be replayed.
-WITH kept AS (
+-- One row of facts about a trace, from which its checks are drawn. $source is what the workspace calls it; rejected reasons
+-- that begin with $aside are rows that are no request, not broken ones. Lengths are those of the requests that can be
+-- replayed.
+WITH files AS (
+    SELECT source_file, rows_read FROM source_file WHERE named_by = $source
+),
+
+kept AS (
     SELECT
         count(*) AS kept,
         min(arrival_at) AS first_at,
@@ -16,7 +21,7 @@ WITH kept AS (
         min(osl_tokens) FILTER (replayable) AS osl_min,
         max(osl_tokens) FILTER (replayable) AS osl_max
     FROM request
-    WHERE source_file = $source
+    WHERE source_file IN (SELECT source_file FROM files)
 ),
 
 caps AS (
@@ -24,12 +29,16 @@ caps AS (
         count(*) FILTER (r.isl_tokens = kept.isl_max) AS isl_at_max,
         count(*) FILTER (r.osl_tokens = kept.osl_max) AS osl_at_max
     FROM request AS r, kept
-    WHERE r.source_file = $source AND r.replayable
+    WHERE r.source_file IN (SELECT source_file FROM files) AND r.replayable
 ),
 
 steps AS (
     SELECT count(*) FILTER (back) AS steps_back
-    FROM (SELECT arrival_at < lag(arrival_at) OVER (ORDER BY line) AS back FROM request WHERE source_file = $source)
+    FROM (
+        SELECT arrival_at < lag(arrival_at) OVER (PARTITION BY source_file ORDER BY line) AS back
+        FROM request
+        WHERE source_file IN (SELECT source_file FROM files)
+    )
 ),
 
 rejects AS (
@@ -38,11 +47,11 @@ rejects AS (
         count(*) FILTER (starts_with(reason, $aside)) AS aside,
         min_by('line ' || line || ': ' || reason, line) FILTER (NOT starts_with(reason, $aside)) AS first_reason
     FROM rejected_row
-    WHERE source_file = $source
+    WHERE source_file IN (SELECT source_file FROM files)
 ),
 
 read AS (
-    SELECT coalesce(max(rows_read), 0) AS rows_read FROM source_file WHERE source_file = $source
+    SELECT coalesce(sum(rows_read), 0)::BIGINT AS rows_read FROM files
 )
 
 SELECT * FROM kept, caps, steps, rejects, read;

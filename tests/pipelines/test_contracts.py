@@ -140,7 +140,7 @@ def trace(con: duckdb.DuckDBPyConnection, count: int = 600, **columns: object) -
 def source(con: duckdb.DuckDBPyConnection, rows_read: int) -> None:
     con.execute("DELETE FROM source_file")
     con.execute(
-        "INSERT INTO source_file BY NAME SELECT 't.csv' source_file, 'trace' kind, 'azure' format, '' sha256,"
+        "INSERT INTO source_file BY NAME SELECT 't.csv' source_file, 't.csv' named_by, 'trace' kind, 'azure' format, '' sha256,"
         " 1 size_bytes, ? rows_read, 0 rows_kept, 0 rows_rejected, now()::TIMESTAMP loaded_at",
         [rows_read],
     )

@@ -1,0 +1,321 @@
+"""Traces into the warehouse: each file of a source streamed into `request` once, however often it is delivered.
+
+Belongs here: which files of a source are new, changed, gone or delivered twice, and the load of one file in one
+transaction. Does not: where files lie (`sources.locations`), what a row means (the readers), how DuckDB takes rows
+(`warehouse.bulk`).
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping
+from dataclasses import dataclass, field
+from datetime import UTC, date, datetime
+from importlib import resources
+from importlib.metadata import version
+from pathlib import Path
+from typing import Any, Literal, cast
+
+import duckdb
+import polars as pl
+
+from pipelines.progress import report
+from pipelines.sources import arrivals
+from pipelines.sources.base import NOT_A_REQUEST, REJECTED_SCHEMA, SourceError, refuse_broken
+from pipelines.sources.columns import MAX_TOKENS
+from pipelines.sources.locations import Found, find
+from pipelines.sources.outcome import CAPPED_ROWS, CAPPED_SHARE
+from pipelines.sources.traces import TraceStream, stream_trace
+from pipelines.workspace import TraceSpec
+from warehouse.bulk import Spool, loading, remove_rows, stream_rows
+from warehouse.connection import Warehouse
+from warehouse.registry import table
+from warehouse.write import append
+
+REQUEST, REJECTED, SOURCE_FILE = table("request"), table("rejected_row"), table("source_file")
+_KEYED = ("model", "adapter", "tenant", "session_id")
+"""Columns that a hive key of the same name fills where the file itself is silent."""
+_FIRST = 3
+State = Literal["read", "unchanged", "delivered twice"]
+
+
+@dataclass(frozen=True, slots=True)
+class Ingested:
+    """What became of one file of a source."""
+
+    source_file: str
+    state: State
+    format: str
+    rows_kept: int
+    rows_rejected: int
+    detail: str
+
+
+def ingest_source(
+    warehouse: Warehouse,
+    folder: Path,
+    spec: TraceSpec,
+    max_rejected_share: float,
+    *,
+    days: Collection[date] | None = None,
+    sources: Collection[str] = (),
+) -> list[Ingested]:
+    """Every file that `spec.source` names, into `request`, `rejected_row` and `source_file`; the caller holds the lock.
+
+    A file whose fingerprint stands is left alone, a changed one takes the place of its rows, one with the bytes of
+    another is counted once, and rows of files that are gone go too. With `days`, only the files of those days are
+    looked at, and nothing is taken out. `sources` are the workspace's other sources, which may not hold the same file.
+
+    Raises:
+        SourceError: a file cannot be read, or too many of its rows are broken; what stood before then still stands.
+    """
+    found = find(spec.source, folder)
+    known = _known(warehouse, spec.source, [file.name for file in found], sources)
+    if days is None:
+        known = _without_gone(warehouse, spec.source, known, found)
+    else:
+        found = [file for file in found if file.day in days]
+    holder = {row["sha256"]: name for name, row in known.items() if row["rows_read"]}
+    done = []
+    for i, file in enumerate(found):
+        if len(found) > 1:
+            report(f"files of {spec.source}", i, len(found))
+        with file.local() as path:
+            stream = stream_trace(path, file.name, spec.format, {**spec.options, "spread": spec.spread})
+            twin = holder.get(stream.sha256)
+            if twin == file.name and known[twin]["code_version"] == version("capsheet"):
+                row = known[twin]
+                done.append(_done(row, "unchanged"))
+                continue
+            holder = {sha: name for sha, name in holder.items() if name != file.name}
+            with warehouse.writer() as con:
+                if twin is not None and twin != file.name:
+                    row = _count_once(con, file, spec.source, stream, twin)
+                    done.append(_done(row, "delivered twice"))
+                    continue
+                row = _load(con, file, spec, stream, max_rejected_share, alone=len(found) == 1)
+            holder[stream.sha256] = file.name
+            done.append(_done(row, "read"))
+    if len(found) > 1:
+        report(f"files of {spec.source}", len(found), len(found))
+    return done
+
+
+def _done(row: Mapping[str, Any], state: Literal["read", "unchanged", "delivered twice"]) -> Ingested:
+    return Ingested(
+        row["source_file"], state, row["format"], row["rows_kept"], row["rows_rejected"], row["detail"] or ""
+    )
+
+
+def _known(warehouse: Warehouse, source: str, names: list[str], sources: Collection[str]) -> dict[str, dict[str, Any]]:
+    """What the warehouse has of this source, by file.
+
+    Raises:
+        SourceError: another source of the workspace holds one of the files.
+    """
+    if not warehouse.path.exists():
+        return {}
+    with warehouse.writer() as con:  # not a reader: tables of an older capsheet are brought up to date
+        query = "SELECT * FROM source_file WHERE kind = 'trace' AND (named_by = ? OR source_file IN (SELECT unnest(?)))"
+        rows = con.execute(query, [source, names]).pl().to_dicts()
+    for row in rows:
+        if row["named_by"] != source and row["named_by"] in sources:
+            raise SourceError(
+                f"{row['source_file']} is a file of two sources, {row['named_by']} and {source}: name it in one."
+            )
+    return {row["source_file"]: row for row in rows if row["named_by"] == source}
+
+
+def _without_gone(
+    warehouse: Warehouse, source: str, known: dict[str, dict[str, Any]], found: list[Found]
+) -> dict[str, dict[str, Any]]:
+    """Take out the rows of files that are no longer there; what is known then.
+
+    A request that a file of these gave first, and that was refused in a later one, must be read there again: then
+    nothing of the source counts as known.
+    """
+    gone = sorted(set(known) - {file.name for file in found})
+    if not gone:
+        return known
+    with warehouse.writer() as con, loading(con):
+        for name in gone:
+            for target in (REQUEST, REJECTED, SOURCE_FILE):
+                remove_rows(con, target, {"source_file": name})
+        query = (
+            "SELECT count(*) FROM rejected_row JOIN source_file USING (source_file) "
+            "WHERE named_by = ? AND starts_with(reason, ? || ' of its own: ')"
+        )
+        refused = con.execute(query, [source, NOT_A_REQUEST]).fetchall()[0][0]
+    return {} if refused else {name: row for name, row in known.items() if name not in gone}
+
+
+def _count_once(
+    con: duckdb.DuckDBPyConnection, file: Found, source: str, stream: TraceStream, twin: str
+) -> dict[str, Any]:
+    """A file with the bytes of another: known, with no rows of its own."""
+    row = _source_row(file, source, stream, _Tally(), 0, [f"same bytes as {twin}: counted there"])
+    with loading(con):
+        for target in (REQUEST, REJECTED, SOURCE_FILE):
+            remove_rows(con, target, {"source_file": file.name})
+        append(con, SOURCE_FILE, pl.DataFrame([row]))
+    return row
+
+
+@dataclass(slots=True)
+class _Lengths:
+    """The shortest and the longest length of a column, and how many have the longest."""
+
+    shortest: int = MAX_TOKENS
+    longest: int = 0
+    at_longest: int = 0
+
+    def take(self, lengths: pl.Series) -> None:
+        if not len(lengths):
+            return
+        self.shortest = min(self.shortest, cast(int, lengths.min()))
+        longest = cast(int, lengths.max())
+        if longest > self.longest:
+            self.longest, self.at_longest = longest, 0
+        if longest == self.longest:
+            self.at_longest += int((lengths == longest).sum())
+
+    def cap(self, rows: int) -> int | None:
+        """The longest length, where so many share it that it must be a cap."""
+        many = rows >= CAPPED_ROWS and self.at_longest >= CAPPED_SHARE * rows
+        return self.longest if many and self.shortest < self.longest else None
+
+
+@dataclass(slots=True)
+class _Tally:
+    """What is counted while the parts go by."""
+
+    kept: int = 0
+    rejected: int = 0
+    broken: int = 0
+    replayable: int = 0
+    unmeasured: int = 0
+    first: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REJECTED_SCHEMA))
+    identified: bool = False
+    order: arrivals.Order = field(default_factory=arrivals.Order)
+    outcomes: Counter[str] = field(default_factory=Counter)
+    isl: _Lengths = field(default_factory=_Lengths)
+    osl: _Lengths = field(default_factory=_Lengths)
+
+    def take(self, kept: pl.DataFrame, rejected: pl.DataFrame) -> None:
+        self.kept += kept.height
+        self.rejected += rejected.height
+        broken = rejected.filter(~pl.col("reason").str.starts_with(NOT_A_REQUEST))
+        self.broken += broken.height
+        self.first = pl.concat([self.first, broken.head(_FIRST)]).head(_FIRST)
+        self.identified |= kept["request_id"].null_count() < kept.height
+        self.order.take(kept["arrival_at"])
+        self.outcomes.update(dict(kept["outcome"].value_counts().iter_rows()))
+        self.unmeasured += int((kept["isl_tokens"].is_null() | kept["osl_tokens"].is_null()).sum())
+        served = kept.select("isl_tokens", "osl_tokens").filter(kept["replayable"])
+        self.replayable += served.height
+        self.isl.take(served["isl_tokens"])
+        self.osl.take(served["osl_tokens"])
+
+
+def _load(
+    con: duckdb.DuckDBPyConnection,
+    file: Found,
+    spec: TraceSpec,
+    stream: TraceStream,
+    max_rejected_share: float,
+    *,
+    alone: bool,
+) -> dict[str, Any]:
+    """One file, streamed, settled and judged in one transaction."""
+    tally = _Tally()
+    source = {"source_file": file.name}
+    with loading(con):
+        for target in (REQUEST, REJECTED, SOURCE_FILE):
+            remove_rows(con, target, source)
+        with Spool() as rejects:
+
+            def kept() -> Iterator[pl.DataFrame]:
+                for part in stream.parts():
+                    tally.take(part.kept, part.rejected)
+                    rejects.put(part.rejected)
+                    yield _with_keys(part.kept, file.keys)
+
+            stream_rows(con, REQUEST, kept())
+            stream_rows(con, REJECTED, rejects.frames())
+        refused = _refuse_delivered(con, file.name, spec.source) if tally.identified else 0
+        rows_read, usable = tally.kept + tally.rejected, tally.replayable > 0 or not alone
+        refuse_broken(file.name, rows_read, tally.broken, usable, tally.first, max_rejected_share)
+        tally.kept, tally.rejected = tally.kept - refused, tally.rejected + refused
+        notes = [*stream.notes, *_settle(con, file.name, stream, tally)]
+        if refused:
+            notes.append(f"{refused:,} delivered before, by their request_id")
+        row = _source_row(file, spec.source, stream, tally, rows_read, notes)
+        append(con, SOURCE_FILE, pl.DataFrame([row]))
+    return row
+
+
+def _with_keys(kept: pl.DataFrame, keys: Mapping[str, str]) -> pl.DataFrame:
+    silent = [name for name in _KEYED if name in keys and kept[name].null_count() == kept.height]
+    return kept.with_columns(pl.lit(keys[name]).alias(name) for name in silent) if silent else kept
+
+
+def _refuse_delivered(con: duckdb.DuckDBPyConnection, name: str, source: str) -> int:
+    """Refuse requests whose id another file of the source gave already; how many."""
+    values = {"source": name, "aside": NOT_A_REQUEST}
+    con.execute(_sql("refuse_delivered"), {**values, "named_by": source})
+    return int(con.execute(_sql("drop_delivered"), values).fetchall()[0][0])
+
+
+def _settle(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream, tally: _Tally) -> list[str]:
+    """What only the whole file shows: order, caps, outcomes, and a grid of arrivals, spread if that was asked for."""
+    notes = [tally.order.note]
+    isl_cap, osl_cap = tally.isl.cap(tally.replayable), tally.osl.cap(tally.replayable)
+    if isl_cap or osl_cap:
+        con.execute(_sql("mark_caps"), {"source": name, "isl_cap": isl_cap, "osl_cap": osl_cap})
+    for word, cap, lengths in (("input", isl_cap, tally.isl), ("output", osl_cap, tally.osl)):
+        if cap:
+            notes.append(f"{word} capped at {cap:,} tokens ({lengths.at_longest:,} requests)")
+    ended = [f"{count:,} {word}" for word, count in sorted(tally.outcomes.items()) if word not in ("ok", "unknown")]
+    if tally.unmeasured:
+        ended.append(f"{tally.unmeasured:,} without lengths")
+    if ended:
+        notes.append(f"not all replayable: {', '.join(ended)}")
+    return notes + (_spread(con, name, stream) if tally.order.may_lie_on_a_grid else [])
+
+
+def _spread(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream) -> list[str]:
+    """The grid that arrivals lie on, if they do, and what was done about it. Takes 16 bytes of memory a row."""
+    query = "SELECT line, arrival_at FROM request WHERE source_file = ? ORDER BY arrival_at, line"
+    frame = con.execute(query, [name]).pl()
+    lattice = arrivals.grid(frame)
+    if lattice is None:
+        return []
+    if stream.options.spread == "uniform":
+        moved = arrivals.spread(frame, lattice[1], stream.options.seed)
+        con.register("moved_arrivals", moved)
+        con.execute(_sql("spread"), {"source": name})
+        con.unregister("moved_arrivals")
+    return arrivals.grid_notes(frame.height, lattice, stream.options)
+
+
+def _source_row(
+    file: Found, source: str, stream: TraceStream, tally: _Tally, rows_read: int, notes: list[str]
+) -> dict[str, Any]:
+    return {
+        "source_file": file.name,
+        "kind": "trace",
+        "named_by": source,
+        "format": stream.format,
+        "sha256": stream.sha256,
+        "size_bytes": stream.size_bytes,
+        "rows_read": rows_read,
+        "rows_kept": tally.kept,
+        "rows_rejected": tally.rejected,
+        "detail": "; ".join(notes),
+        "code_version": version("capsheet"),
+        "loaded_at": datetime.now(UTC).replace(tzinfo=None),
+    }
+
+
+def _sql(name: str) -> str:
+    return (resources.files("sql") / "ingest" / f"{name}.sql").read_text(encoding="utf-8")

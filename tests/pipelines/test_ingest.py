@@ -1,0 +1,362 @@
+"""Traces into the warehouse: every way a source may lie there, and no row twice however often it is delivered."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import shutil
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import Any
+
+import polars as pl
+import pyarrow as pa
+import pytest
+
+from pipelines.ingest import Ingested, ingest_source
+from pipelines.progress import listening
+from pipelines.sources import files, read_trace, traces
+from pipelines.sources.base import SourceError
+from pipelines.workspace import TraceSpec
+from tests.pipelines.conftest import SERVICE
+from warehouse.connection import Warehouse
+
+HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
+
+
+def lines(day: int, requests: int = 30, first_isl: int = 100) -> str:
+    """A file of `requests` of one day of January 2026, one a minute."""
+    rows = [f"2026-01-{day:02d} 00:{i % 60:02d}:00.5,{first_isl + i},{10 + i}" for i in range(requests)]
+    return "\n".join([HEADER, *rows]) + "\n"
+
+
+class Store:
+    """A workspace's folder with its warehouse, without a workspace file."""
+
+    def __init__(self, folder: Path) -> None:
+        self.folder = folder
+        self.warehouse = Warehouse(folder / "capsheet.duckdb")
+
+    def put(self, name: str, text: str) -> Path:
+        path = self.folder / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text, encoding="utf-8")
+        return path
+
+    def ingest(self, source: str, share: float = 0.05, **spec: Any) -> list[Ingested]:
+        return ingest_source(self.warehouse, self.folder, TraceSpec(source=source, **spec), share)
+
+    def rows(self, query: str) -> list[dict[str, Any]]:
+        with self.warehouse.reader() as con:
+            return con.execute(query).pl().to_dicts()
+
+    @property
+    def requests(self) -> int:
+        return int(self.rows("SELECT count(*) AS n FROM request")[0]["n"])
+
+    def accounted(self) -> None:
+        """Rows in = rows kept + rows rejected, file by file, and no key twice."""
+        for row in self.rows("SELECT * FROM source_file"):
+            assert row["rows_read"] == row["rows_kept"] + row["rows_rejected"], row
+            name = row["source_file"].replace("'", "''")
+            for table, column in (("request", "rows_kept"), ("rejected_row", "rows_rejected")):
+                assert (
+                    self.rows(f"SELECT count(*) AS n FROM {table} WHERE source_file = '{name}'")[0]["n"] == row[column]
+                )
+        doubled = "SELECT source_file, line FROM request GROUP BY ALL HAVING count(*) > 1"
+        assert self.rows(doubled) == []
+
+
+@pytest.fixture(scope="session")
+def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with its tables, copied for each test: making them takes a second."""
+    store = Store(tmp_path_factory.mktemp("empty"))
+    with store.warehouse.writer():
+        pass
+    return store.warehouse.path
+
+
+@pytest.fixture
+def store(tmp_path: Path, empty_warehouse: Path) -> Store:
+    shutil.copy(empty_warehouse, tmp_path)
+    return Store(tmp_path)
+
+
+def states(done: list[Ingested]) -> list[str]:
+    return [file.state for file in done]
+
+
+def test_a_stream_and_a_whole_read_give_the_same_rows_and_say_the_same(store: Store) -> None:
+    text = lines(5).replace("00:07:00.5,107,17", "00:07:00.5,many,17").replace("00:09:00.5", "00:01:00.5")
+    path = store.put("trace.csv", text)
+    whole = read_trace(path, "trace.csv")
+    done = store.ingest("trace.csv")
+    stored = store.rows("SELECT * FROM request ORDER BY arrival_at, line")
+    assert stored == whole.frame.to_dicts()
+    assert store.rows("SELECT * FROM rejected_row") == whole.rejected.to_dicts()
+    assert done[0].detail == whole.detail
+    store.accounted()
+
+
+def test_a_grid_is_spread_the_same_way_and_what_was_written_is_kept(store: Store) -> None:
+    rows = [
+        {"timestamp": 3000 * (i // 4), "input_length": 600, "output_length": 5, "hash_ids": [i, i]} for i in range(80)
+    ]
+    path = store.put("mooncake.jsonl", "\n".join(map(json.dumps, rows)))
+    store.ingest("mooncake.jsonl", spread="uniform", options={"seed": 3})
+    whole = read_trace(path, "mooncake.jsonl", options={"spread": "uniform", "seed": 3}).frame
+    stored = store.rows("SELECT line, arrival_at, written_at FROM request ORDER BY arrival_at, line")
+    assert stored == whole.select("line", "arrival_at", "written_at").to_dicts()
+    assert len({row["arrival_at"] for row in stored}) > 70
+    assert len({row["written_at"] for row in stored}) == 20
+
+
+def test_caps_are_marked_over_the_whole_file(store: Store) -> None:
+    rows = [f"2026-01-05 00:00:{i % 60:02d},{min(100 + i, 250)},{10 + i % 7}" for i in range(200)]
+    store.put("trace.csv", "\n".join([HEADER, *rows]))
+    detail = store.ingest("trace.csv")[0].detail
+    assert "input capped at 250 tokens (50 requests)" in detail
+    assert store.rows("SELECT count(*) AS n FROM request WHERE censored = 'input_cap'")[0]["n"] == 50
+
+
+PACKINGS: dict[str, Callable[[bytes], bytes]] = {
+    "csv": lambda data: data,
+    "csv.gz": gzip.compress,
+    "csv.zst": lambda data: pa.compress(data, codec="zstd", asbytes=True),
+}
+
+
+@pytest.mark.parametrize("ending", PACKINGS)
+def test_a_packed_trace_is_read_like_the_plain_one(store: Store, ending: str) -> None:
+    (store.folder / f"trace.{ending}").write_bytes(PACKINGS[ending](lines(5).encode()))
+    assert [file.rows_kept for file in store.ingest(f"trace.{ending}")] == [30]
+    assert store.rows("SELECT sum(isl_tokens)::INT AS n FROM request")[0]["n"] == sum(range(100, 130))
+
+
+@pytest.mark.parametrize("ending", ["csv.gz", "csv.zst"])
+def test_a_packed_trace_cut_short_is_said_and_leaves_what_stood(store: Store, ending: str) -> None:
+    path = store.folder / f"trace.{ending}"
+    packed = PACKINGS[ending](lines(5, requests=20_000).encode())
+    path.write_bytes(packed)
+    store.ingest(path.name)
+    path.write_bytes(packed[:-20])
+    with pytest.raises(SourceError, match="cut short"):
+        store.ingest(path.name)
+    assert store.requests == 20_000
+    store.accounted()
+
+
+def test_partitioned_parquet_is_read_by_its_hive_path(store: Store) -> None:
+    for day in (5, 6):
+        for tenant in ("a", "b b"):
+            folder = store.folder / f"traces/date=2026-01-{day:02d}/tenant={tenant.replace(' ', '%20')}"
+            folder.mkdir(parents=True)
+            frame = pl.read_csv(lines(day).encode(), infer_schema=False).rename(
+                {"TIMESTAMP": "arrival_at", "ContextTokens": "isl_tokens", "GeneratedTokens": "osl_tokens"}
+            )
+            frame.with_columns(session_id=pl.lit(f"{day}{tenant}")).write_parquet(folder / "part-0.parquet")
+            (folder / "_SUCCESS").write_text("")
+    assert [file.rows_kept for file in store.ingest("traces")] == [30] * 4
+    counts = "SELECT tenant, count(*) AS n, count(DISTINCT arrival_at::DATE) AS d FROM request GROUP BY ALL ORDER BY 1"
+    assert store.rows(counts) == [{"tenant": "a", "n": 60, "d": 2}, {"tenant": "b b", "n": 60, "d": 2}]
+    names = [row["source_file"] for row in store.rows("SELECT DISTINCT source_file FROM request ORDER BY 1")]
+    assert names[0] == "traces/date=2026-01-05/tenant=a/part-0.parquet"
+    store.accounted()
+
+
+@pytest.mark.parametrize("pattern", ["traces/*.csv", "traces", "traces/**/*.csv", "traces/2026-01-0[56].csv"])
+def test_a_pattern_and_a_folder_name_every_file_that_fits(store: Store, pattern: str) -> None:
+    for day in (5, 6):
+        store.put(f"traces/2026-01-{day:02d}.csv", lines(day, first_isl=day))
+    assert states(store.ingest(pattern)) == ["read", "read"]
+    assert store.requests == 60
+
+
+def test_a_file_whose_own_name_holds_a_star_is_that_file(store: Store) -> None:
+    store.put("trace[1].csv", lines(5))
+    assert [file.source_file for file in store.ingest("trace[1].csv")] == ["trace[1].csv"]
+
+
+@pytest.mark.parametrize("source", ["none/*.csv", "empty"])
+def test_what_holds_no_file_is_said(store: Store, source: str) -> None:
+    (store.folder / "empty").mkdir()
+    with pytest.raises(SourceError, match="holds no file"):
+        store.ingest(source)
+
+
+def test_what_stands_is_left_alone_and_what_changed_takes_its_place(store: Store) -> None:
+    store.put("traces/a.csv", lines(5))
+    store.put("traces/b.csv", lines(6))
+    assert states(store.ingest("traces")) == ["read", "read"]
+    loaded = store.rows("SELECT source_file, loaded_at FROM source_file ORDER BY 1")
+    assert states(store.ingest("traces")) == ["unchanged", "unchanged"]
+    assert store.rows("SELECT source_file, loaded_at FROM source_file ORDER BY 1") == loaded
+    store.put("traces/b.csv", lines(6, requests=40))
+    assert states(store.ingest("traces")) == ["unchanged", "read"]
+    assert store.requests == 70
+    store.accounted()
+
+
+def test_other_options_read_a_file_again(store: Store) -> None:
+    store.put("trace.csv", lines(5))
+    store.ingest("trace.csv")
+    assert states(store.ingest("trace.csv", options={"timezone": "Asia/Shanghai"})) == ["read"]
+    assert store.rows("SELECT min(arrival_at)::VARCHAR AS t FROM request")[0]["t"] == "2026-01-04 16:00:00.5"
+
+
+def test_the_same_bytes_under_another_name_are_counted_once(store: Store) -> None:
+    store.put("traces/a.csv", lines(5))
+    store.ingest("traces")
+    store.put("traces/a (1).csv", lines(5))
+    assert sorted(states(store.ingest("traces"))) == ["delivered twice", "unchanged"]
+    assert store.requests == 30
+    assert store.rows("SELECT detail FROM source_file WHERE source_file = 'traces/a (1).csv'") == [
+        {"detail": "same bytes as traces/a.csv: counted there"}
+    ]
+    (store.folder / "traces/a.csv").unlink()
+    assert states(store.ingest("traces")) == ["read"]
+    assert store.requests == 30
+    store.accounted()
+
+
+def canonical(ids: range, day: int = 5) -> str:
+    rows = [f"2026-01-{day:02d}T00:00:{i % 60:02d},100,10,r{i}" for i in ids]
+    return "\n".join(["arrival_at,isl_tokens,osl_tokens,request_id", *rows])
+
+
+def test_a_late_file_that_repeats_requests_by_their_id_does_not_double_them(store: Store) -> None:
+    store.put("traces/2026-01-05.csv", canonical(range(50)))
+    store.put("traces/2026-01-06.csv", canonical(range(40, 70)))
+    done = store.ingest("traces")
+    assert [(file.rows_kept, file.rows_rejected) for file in done] == [(50, 0), (20, 10)]
+    assert store.rows("SELECT count(DISTINCT request_id) AS n FROM request")[0]["n"] == store.requests == 70
+    reason = store.rows("SELECT reason FROM rejected_row ORDER BY line LIMIT 1")[0]["reason"]
+    assert reason == "not a request of its own: r40 stands at line 42 of traces/2026-01-05.csv"
+    store.accounted()
+    (store.folder / "traces/2026-01-05.csv").unlink()
+    store.ingest("traces")
+    assert store.requests == 30, "what only the file that is gone kept out is back"
+    store.accounted()
+
+
+def test_a_file_that_breaks_half_way_leaves_the_former_rows(store: Store) -> None:
+    path = store.put("trace.csv", lines(5, requests=50))
+    store.ingest("trace.csv")
+    before = store.rows("SELECT * FROM request ORDER BY line")
+    path.write_text(lines(5).replace(",1", ",x"), encoding="utf-8")
+    with pytest.raises(SourceError, match="are broken"):
+        store.ingest("trace.csv")
+    assert store.rows("SELECT * FROM request ORDER BY line") == before
+    store.accounted()
+
+
+def test_one_file_in_two_sources_is_refused(store: Store) -> None:
+    store.put("traces/a.csv", lines(5))
+    store.ingest("traces")
+    with pytest.raises(SourceError, match="file of two sources"):
+        ingest_source(store.warehouse, store.folder, TraceSpec(source="traces/a.csv"), 0.05, sources=["traces"])
+
+
+def test_progress_is_told_in_mebibytes_and_files(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+    for day in (5, 6):
+        store.put(f"traces/{day}.csv", lines(day, first_isl=day))
+    path = store.put("big.csv", lines(5, requests=100_000))
+    monkeypatch.setattr(traces, "BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(files.blocks, "__defaults__", (2**20,))
+    with listening(lambda stage, done, total: told.append((stage, done, total))):
+        store.ingest("traces")
+        store.ingest("big.csv")
+    assert [done for stage, done, _ in told if stage == "files of traces"] == [0, 1, 2]
+    read = [done for stage, done, _ in told if stage == "reading big.csv (MiB)"]
+    assert read == sorted(read) and len(set(read)) > 2 and read[-1] == path.stat().st_size // 2**20
+
+
+@pytest.fixture(scope="module")
+def s3() -> Iterator[str]:
+    """An S3 server on the loopback, with a bucket; its address."""
+    from moto.server import ThreadedMotoServer
+
+    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
+    server.start()
+    host, port = server.get_host_and_port()
+    yield f"http://{host}:{port}"
+    server.stop()
+
+
+@pytest.fixture
+def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Any:
+    """s3fs on that server, by the environment alone, as a user's would be."""
+    import s3fs
+
+    for name, value in {
+        "FSSPEC_S3_ENDPOINT_URL": s3,
+        "AWS_ENDPOINT_URL": s3,
+        "AWS_ACCESS_KEY_ID": "testing",
+        "AWS_SECRET_ACCESS_KEY": "testing",
+        "AWS_DEFAULT_REGION": "us-east-1",
+    }.items():
+        monkeypatch.setenv(name, value)
+    s3fs.S3FileSystem.clear_instance_cache()
+    system = s3fs.S3FileSystem()
+    if not system.exists("traces"):
+        system.mkdir("traces")
+    return system
+
+
+def test_traces_in_an_s3_bucket_are_read_by_file_pattern_and_prefix(store: Store, bucket: Any) -> None:
+    for day in (5, 6):
+        bucket.pipe(f"traces/day/date=2026-01-{day:02d}/a.csv.gz", gzip.compress(lines(day).encode()))
+    single = "s3://traces/day/date=2026-01-05/a.csv.gz"
+    assert [(file.source_file, file.rows_kept) for file in store.ingest(single)] == [(single, 30)]
+    assert [file.rows_kept for file in store.ingest("s3://traces/day/date=*/*.gz")] == [30, 30]
+    assert states(store.ingest("s3://traces/day/date=*/*.gz")) == ["unchanged", "unchanged"]
+    assert states(store.ingest("s3://traces/day")) == ["read", "read"]
+    assert store.requests == 60
+    store.accounted()
+
+
+@pytest.mark.parametrize(
+    ("source", "said"),
+    [
+        ("s3://traces/none/a.csv", "cannot be read"),
+        ("s3://traces/none/*.csv", "holds no file"),
+        ("s3://key:secret@traces/a.csv", "credentials"),
+        ("s3://traces/a.csv?X-Amz-Signature=abc", "credentials"),
+        ("nosuch://traces/a.csv", "Protocol not known"),
+    ],
+)
+def test_an_address_that_cannot_be_read_is_one_line_without_secrets(
+    store: Store, bucket: Any, source: str, said: str
+) -> None:
+    with pytest.raises(SourceError, match=said) as failure:
+        store.ingest(source)
+    assert "\n" not in str(failure.value) and "secret" not in str(failure.value) and "abc" not in str(failure.value)
+
+
+def test_a_day_is_read_alone_and_a_late_file_when_its_day_is_run_again(store: Store) -> None:
+    workspace = "workspace: w\nservices:\n" + SERVICE.replace("source: trace.csv", "source: traces")
+    store.put("capsheet.yaml", workspace)
+    store.put("traces/date=2026-01-05/a.csv", lines(5))
+    store.put("traces/date=2026-01-06/a.csv", lines(6))
+    days = []
+    for day in ("2026-01-05", "2026-01-05", "2026-01-06"):
+        days.append(materialised(store.folder, day))
+        store.accounted()
+    assert days == [{"2026-01-05": 30}, {"2026-01-05": 30}, {"2026-01-05": 30, "2026-01-06": 30}]
+    # Delivered for the 6th, with a request of the 5th in it: late, and counted where it belongs.
+    store.put("traces/date=2026-01-06/b.csv", lines(5, requests=1, first_isl=7))
+    assert materialised(store.folder, "2026-01-06") == {"2026-01-05": 31, "2026-01-06": 30}
+    store.accounted()
+
+
+def materialised(folder: Path, day: str) -> dict[str, int]:
+    """Requests by day of arrival after the daily job ran for `day`, as the schedule would run it."""
+    from pipelines.definitions import build_defs
+    from pipelines.resources import release_run
+
+    ran = build_defs(folder).resolve_job_def("ingest_day").execute_in_process(partition_key=day)
+    release_run(folder / ".capsheet" / "run.lock")
+    assert ran.success
+    rows = Store(folder).rows("SELECT arrival_at::DATE::VARCHAR AS day, count(*) AS n FROM request GROUP BY 1")
+    return {row["day"]: row["n"] for row in rows}
