@@ -52,7 +52,7 @@ def test_the_answer_counts_every_row_once(tmp_path: Path, capsys: pytest.Capture
     said = answer(capsys, file_of(tmp_path, *rows))
     assert said["kind"] == "closed loop"
     assert said["rows"] == 5 and said["predicted"] == 3 and sum(said["skipped"].values()) == 2
-    assert set(said["metrics"]) == {"tpot", "ttft", "e2e", "ttft_p99"}
+    assert set(said["metrics"]) == {"tpot", "ttft", "e2e", "ttft_p99", "throughput"}
     assert said["metrics"]["tpot"]["n"] == 3 and said["metrics"]["e2e"]["n"] == 0
     assert set(said["metrics"]["tpot"]) >= {"median_ape", "p90_ape", "coverage_p10_p90", "n"}
     assert set(said["by"]) == {"engine", "gpu", "model_kind", "mode", "combination"}

@@ -240,6 +240,35 @@ def test_a_sum_of_stages_is_no_run_and_a_first_stage_has_no_p99() -> None:
     assert "ttft" in first.counted
 
 
+def test_offline_throughput_keeps_as_many_requests_as_memory_and_the_engine_allow() -> None:
+    offline = {"load_kind": "offline max throughput (infinite rate)", "request_rate_rps": "", "notes": ""}
+    few = case_of(MIXED, **offline, isl_mean="6000", osl_mean="1000")
+    assert few.kv_tokens is not None and few.protocol.concurrency == few.kv_tokens // 6500
+    assert case_of(MIXED, **offline).protocol.concurrency == case_of(MIXED, **offline).max_num_seqs
+    row = read(MIXED, **offline, output_tok_s_total="25000")
+    assert row.counted["throughput"] == 25000 and "throughput" not in read(MIXED).counted
+    assert "memory" in read(MIXED, **offline, model="meta-llama/Llama-3.1-70B").skipped
+
+
+def test_the_tpot_of_a_stage_is_worked_out_of_its_end_to_end_time() -> None:
+    """inference-perf counts chunks of the stream, about two tokens each."""
+    stage = read(MIXED, source_kind="open-loop stage json")
+    assert stage.measured["tpot"] == pytest.approx((546.75 - 29.84) / 61.4)
+    assert read(MIXED, source_kind="bench output in thread").measured["tpot"] == 4.0
+
+
+def test_a_name_without_a_config_is_looked_for_under_other_names_of_its_shape() -> None:
+    row = read(MIXED, model="nvidia/Llama-3.1-405B-Instruct", tp="8", n_gpus="8")
+    assert row.case is not None and any("405B" in said for said in row.assumed)
+
+
+def test_a_case_says_how_many_tokens_its_cache_holds() -> None:
+    held = case_of(CLOSED).kv_tokens
+    assert held is not None and 300_000 < held < 2_000_000
+    more = case_of(CLOSED, gpu="h200_sxm").kv_tokens
+    assert more is not None and more > held
+
+
 def test_a_collection_holds_stages_bursts_and_what_is_not_predicted() -> None:
     stage = case_of(MIXED)
     assert stage.protocol.rate_rps == 31.4 and stage.max_num_seqs == 128
@@ -247,7 +276,6 @@ def test_a_collection_holds_stages_bursts_and_what_is_not_predicted() -> None:
     assert cached.protocol.shared_prefix_tokens == 128
     burst = case_of(MIXED, load_kind="burst inf", request_rate_rps="inf", num_prompts="60").protocol
     assert (burst.concurrency, burst.prompts_per_client) == (60, 1)
-    assert "throughput" in read(MIXED, load_kind="offline max throughput (infinite rate)").skipped
     assert "speculative" in read(MIXED, model="Llama-3-8B-Instruct + EAGLE3").skipped
     assert "engine" in read(MIXED, engine="JetStream").skipped
     assert case_of(MIXED, dp_attn="yes", n_gpus="4", tp="4", ep="4").layout == Layout(tp=1, dp=4, ep=4)

@@ -5,12 +5,14 @@ Belongs here: from names and numbers to a `ServingCase`. Does not: the columns o
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from estimator.engines import EngineSettings, resolve_settings
 from estimator.hardware import Accelerator, resolve_gpu
+from estimator.memory import memory_account
 from estimator.serving import Layout, Protocol, ServingCase
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.serving.cells import Unreadable
@@ -18,6 +20,8 @@ from pipelines.planning.serving.models import Served
 from pipelines.sources.base import shown
 
 _ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm"}
+LENGTH_MARGIN = 200
+"""Tokens a benchmark's server is given beyond the lengths it is sent, as the public sweeps do."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?((\.|-)?(rc|post|dev|a|b|pre)\d*)*")
 
 
@@ -38,6 +42,7 @@ class Lookups:
     catalog: Catalog
     _accelerators: dict[str, Accelerator | None] = field(default_factory=dict)
     _settings: dict[object, EngineSettings] = field(default_factory=dict)
+    _capacities: dict[object, float | None] = field(default_factory=dict)
 
     def accelerator(self, name: str) -> Accelerator:
         """The accelerator a cell means: remarks in brackets and a memory size behind its name do not matter.
@@ -54,6 +59,27 @@ class Lookups:
         if accelerator is None:
             raise Unreadable(f"gpu {shown(name, 40)} is not in the catalogue")
         return accelerator
+
+    def kv_tokens(
+        self, served: Served, gpu: Accelerator, settings: EngineSettings, layout: Layout, length_tokens: float
+    ) -> float | None:
+        """Tokens one worker's KV cache holds in requests of a length; None when the account says it cannot run."""
+        key = (served.precision, id(settings), gpu.gpu_id, replace(layout, workers=1, batch=None), length_tokens)
+        if key not in self._capacities:
+            account = memory_account(
+                served.architecture,
+                served.weights,
+                gpu,
+                settings,
+                tp=layout.tp,
+                pp=layout.pp,
+                dp=layout.dp,
+                ep=layout.ep,
+                profile=self.catalog.profile,
+            )
+            held = account.capacity_tokens(length_tokens) * layout.dp
+            self._capacities[key] = held if account.feasible else None
+        return self._capacities[key]
 
     def settings(
         self, engine: str, version: str, gpu: Accelerator, served: Served, asked: Mapping[str, object]
@@ -95,15 +121,23 @@ def build(
     settings: Mapping[str, object] | None = None,
     prefill: Layout | None = None,
     admission_wait_steps: float = 0.0,
+    stored_as: str | None = None,
     assumed: tuple[str, ...] = (),
     uncounted: Mapping[str, str] | None = None,
 ) -> Built:
-    """A case, with the engine's own limits where `settings` leaves them open; raises ValueError when none can be."""
+    """A case, with the engine's own limits where `settings` leaves them open; raises ValueError when none can be.
+
+    `stored_as` is the type of the KV cache where it is known, for what the cache holds: the time to read it is that of
+    the engine's own type (see `sweep_settings`).
+    """
     notes = [*served.notes, *assumed]
     if not version:
         notes.append("engine version not stated: the newest")
     asked = {name: value for name, value in (settings or {}).items() if value is not None}
     known = lookups.settings(engine, version, gpu, served, asked)
+    length = math.ceil(isl_tokens + osl_tokens)
+    longest = {"max_model_len": length + LENGTH_MARGIN, **({"kv_cache_dtype": stored_as} if stored_as else {})}
+    stored = lookups.settings(engine, version, gpu, served, {**longest, **asked})
     for name in ("max_num_batched_tokens", "max_num_seqs"):
         if name not in asked:
             notes.append(f"{name} {getattr(known, name)}: the engine's default")
@@ -123,5 +157,6 @@ def build(
         prefill=prefill,
         kv_cache_bytes=known.kv_element_bytes,
         admission_wait_steps=admission_wait_steps,
+        kv_tokens=lookups.kv_tokens(served, gpu, stored, layout, length),
     )
     return Built(case, served, tuple(notes), uncounted or {})

@@ -67,13 +67,15 @@ class Cells:
 
 
 def measured(cells: Mapping[str, str], columns: Mapping[str, str]) -> dict[str, float]:
-    """What a row measured, in milliseconds by metric; a cell that is no positive number holds nothing."""
-    found = {}
-    for metric, column in columns.items():
-        try:
-            value = float(cells.get(column, ""))
-        except ValueError:
-            continue
-        if 0 < value < math.inf:
-            found[metric] = value
-    return found
+    """What a row measured, by metric; a cell that is no positive number holds nothing."""
+    found = {metric: positive(cells.get(column, "")) for metric, column in columns.items()}
+    return {metric: value for metric, value in found.items() if value is not None}
+
+
+def positive(text: str) -> float | None:
+    """A measured number above 0; None for anything else."""
+    try:
+        value = float(text)
+    except ValueError:
+        return None
+    return value if 0 < value < math.inf else None

@@ -24,9 +24,11 @@ Rules, from configuration columns alone:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from estimator.serving import Layout, Protocol
 from pipelines.planning.serving.building import Built, Lookups, build, engine_of, version_of
-from pipelines.planning.serving.cells import Cells, Unreadable
+from pipelines.planning.serving.cells import Cells, Unreadable, measured
 from pipelines.planning.serving.models import Models, Served
 from pipelines.planning.serving.sweep_settings import Run, Settings, settings_of
 
@@ -38,6 +40,11 @@ NVLINK_GPUS = 8
 """GPUs of one worker in a node."""
 SHORTEST_RATIO = 0.8
 PROMPTS_PER_CLIENT = 10
+
+
+def measured_of(cells: Mapping[str, str]) -> dict[str, float]:
+    """What a row measured, in milliseconds by metric."""
+    return measured(cells, MEASURED)
 
 
 def read(cells: Cells, models: Models, lookups: Lookups) -> Built:
@@ -79,6 +86,7 @@ def read(cells: Cells, models: Models, lookups: Lookups) -> Built:
         osl,
         lookups,
         settings={"max_num_batched_tokens": None if separated else scripted.max_num_batched_tokens},
+        stored_as=scripted.kv_cache_dtype,
         admission_wait_steps=0.0 if separated else scripted.admission_wait_steps,
         prefill=prefill,
         assumed=(*assumed, *said),

@@ -6,6 +6,7 @@ not: which points count (`predictions`), corrections (`correction`), printing.
 
 from __future__ import annotations
 
+import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
@@ -53,6 +54,8 @@ def _error(metric: str, known: Sequence[Point]) -> dict[str, Any]:
     }
 
 
+_LEADING = re.compile(r"^[\d.,]+ ")
+"""A reason is counted whatever the number that begins it."""
 NOTHING: Mapping[str, Any] = {"median_ape": None, "p90_ape": None, "bias": None, "coverage_p10_p90": None, "n": 0}
 
 
@@ -67,7 +70,7 @@ def report(kind: Kind, predicted: Sequence[Predicted], corrected: Corrected | No
         "kind": kind,
         "rows": len(predicted),
         "predicted": sum(not one.skipped for one in predicted),
-        "skipped": dict(Counter(one.skipped for one in predicted if one.skipped).most_common()),
+        "skipped": dict(Counter(_LEADING.sub("", one.skipped) for one in predicted if one.skipped).most_common()),
         "points": len(found),
         "left_out_of_errors": dict(Counter(left_out.values()).most_common()),
         "metrics": {metric: dict(NOTHING) for metric in METRICS} | errors(counted),
@@ -112,11 +115,12 @@ def _record(
     record |= _read(one)
     for metric in METRICS:
         value, measured = values.get(metric), row.measured.get(metric)
+        unit = "tok_s" if metric == "throughput" else "ms"
         record |= {
-            f"predicted_{metric}_ms": value.value if value else None,
-            f"low_{metric}_ms": value.low if value else None,
-            f"high_{metric}_ms": value.high if value else None,
-            f"measured_{metric}_ms": measured,
+            f"predicted_{metric}_{unit}": value.value if value else None,
+            f"low_{metric}_{unit}": value.low if value else None,
+            f"high_{metric}_{unit}": value.high if value else None,
+            f"measured_{metric}_{unit}": measured,
             f"error_{metric}": value.value / measured - 1 if value and measured else None,
         }
     record["in_errors"] = use.get(row.line) or (f"left out: {left_out[row.line]}" if row.line in left_out else "")

@@ -7,6 +7,7 @@ Belongs here: finding the config, and which weights a label of a precision stand
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
 from dataclasses import dataclass, field
 
 from estimator.architecture import Architecture
@@ -19,6 +20,13 @@ from pipelines.sources.model_names import ModelFolders
 KEYS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp16": "bf16", "fp32": "bf16"}
 """Schemes that share the coefficients of another name."""
 _IN_NAME = re.compile(r"[-_.](nvfp4|mxfp4|fp8|int4|awq|gptq|w4a16|int8|w8a8)(?=$|[-_.])", re.IGNORECASE)
+_SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda name: f"{name}-Instruct",
+    lambda name: f"Meta-{name}",
+    lambda name: f"Meta-{re.sub('-Instruct$', '', name, flags=re.IGNORECASE)}",
+    lambda name: re.sub("-Instruct$", "", name, flags=re.IGNORECASE),
+)
+"""Other names of one shape: a base model and its tuned release, and Meta's older prefix."""
 _DRAFTED = re.compile(r"\b(eagle\d*|mtp|medusa|speculative|draft)\b", re.IGNORECASE)
 
 
@@ -63,11 +71,16 @@ class Models:
     def _look_up(self, name: str, label: str) -> Served:
         if _DRAFTED.search(name):
             raise Unreadable("speculative decoding: the share of drafts that were accepted is not recorded")
-        found = self.folders.find(name)
+        found, notes = self.folders.find(name), []
+        for spelling in _SPELLINGS if found is None else ():
+            model = spelling(name.rpartition("/")[2])
+            if (found := self.folders.find(model)) is not None:
+                notes = [f"config of {model}, of the same shape"]
+                break
         if found is None:
             raise Unreadable(f"no config of {shown(name, 60)} in --models, the catalogue or the hub cache")
         architecture = parse_config(found.config, name)
-        notes = [f"config of {found.instead}"] if found.instead else []
+        notes += [f"config of {found.instead}"] if found.instead else []
         precision, why = _precision(architecture, name if found.instead else "", label)
         notes += [why] if why else []
         sized = weights(architecture, precision)

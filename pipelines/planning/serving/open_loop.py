@@ -14,9 +14,11 @@ Rules, from configuration columns alone:
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 from estimator.serving import Layout, Protocol
 from pipelines.planning.serving.building import Built, Lookups, build, engine_of, version_of
-from pipelines.planning.serving.cells import Cells, Unreadable
+from pipelines.planning.serving.cells import Cells, Unreadable, measured
 from pipelines.planning.serving.models import Models
 
 COLUMNS = ("model", "gpu", "tp", "request_rate_rps", "isl_nominal", "osl_nominal")
@@ -24,6 +26,11 @@ COLUMNS = ("model", "gpu", "tp", "request_rate_rps", "isl_nominal", "osl_nominal
 MEASURED = {"ttft": "ttft_mean_ms", "tpot": "tpot_from_e2e_ms", "e2e": "e2e_mean_ms", "ttft_p99": "ttft_p99_ms"}
 """Metric to the column that measures it."""
 SETTINGS = ("max_num_batched_tokens", "max_num_seqs", "max_model_len")
+
+
+def measured_of(cells: Mapping[str, str]) -> dict[str, float]:
+    """What a row measured, in milliseconds by metric."""
+    return measured(cells, MEASURED)
 
 
 def read(cells: Cells, models: Models, lookups: Lookups) -> Built:

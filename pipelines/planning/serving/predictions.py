@@ -21,8 +21,14 @@ from estimator.step_time import Coefficients, coefficients_for
 from pipelines.planning.catalog import Rows
 from pipelines.planning.serving.rows import ServingRow
 
-METRICS = {"tpot": "tpot_mean_ms", "ttft": "ttft_mean_ms", "e2e": "e2e_mean_ms", "ttft_p99": "ttft_p99_ms"}
-"""What errors are counted of, and its name in the answer of `estimator.serving.predict`."""
+METRICS = {
+    "tpot": "tpot_mean_ms",
+    "ttft": "ttft_mean_ms",
+    "e2e": "e2e_mean_ms",
+    "ttft_p99": "ttft_p99_ms",
+    "throughput": "output_tok_s",
+}
+"""What errors are counted of, and its name in the answer of `estimator.serving.predict` (throughput is worked out)."""
 SATURATED_MS = 10_000.0
 SATURATED = "mean TTFT above 10 s: clients wait for a slot"
 REPEATED = "repeats a configuration: the median of its measurements counts once"
@@ -34,7 +40,7 @@ Combination = tuple[Shape, str, str, str, str]
 
 @dataclass(frozen=True, slots=True)
 class Value:
-    """A predicted figure in milliseconds and its P10 and P90 where the model gives them."""
+    """A predicted figure, in milliseconds or tokens a second, and its P10 and P90 where the model gives them."""
 
     value: float
     low: float | None = None
@@ -99,18 +105,31 @@ def _predict(row: ServingRow, profile: Rows, chosen: dict[tuple[str, ...], Coeff
     try:
         if key not in chosen:
             chosen[key] = coefficients_for(profile, *key)
-        return Predicted(row, values_of(predict(case, chosen[key])))
+        return Predicted(row, values_of(case, predict(case, chosen[key])))
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         return Predicted(row, skipped=" ".join(str(error).split())[:300])
 
 
-def values_of(answer: Mapping[str, float | None]) -> dict[str, Value]:
-    """The answer of `estimator.serving.predict` by metric; figures it has none of are left out."""
+def values_of(case: ServingCase, answer: Mapping[str, float | None]) -> dict[str, Value]:
+    """The answer of `estimator.serving.predict` by metric; figures it has none of are left out.
+
+    In a closed loop each client has one request under way, so output tokens a second are clients x mean output length /
+    mean end-to-end time (Little's law).
+    """
     found = {}
     for metric, name in METRICS.items():
         value = answer.get(name)
         if value is not None:
             found[metric] = Value(value, answer.get(f"{name}_low"), answer.get(f"{name}_high"))
+    clients, whole = case.protocol.concurrency, found.get("e2e")
+    if clients is not None and whole is not None:
+        osl = case.osl_tokens * (1 + case.protocol.shortest_ratio) / 2
+        slow, fast = whole.high, whole.low
+        found["throughput"] = Value(
+            clients * osl / whole.value * 1e3,
+            clients * osl / slow * 1e3 if slow else None,
+            clients * osl / fast * 1e3 if fast else None,
+        )
     return found
 
 

@@ -14,7 +14,7 @@ from estimator.serving import ServingCase
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.serving import closed_loop, mixed, open_loop
 from pipelines.planning.serving.building import Built, Lookups
-from pipelines.planning.serving.cells import Cells, measured
+from pipelines.planning.serving.cells import Cells
 from pipelines.planning.serving.models import Models
 from pipelines.sources.model_names import ModelFolders
 
@@ -26,12 +26,13 @@ class _Format:
     columns: tuple[str, ...]
     measured: Mapping[str, str]
     read: Callable[[Cells, Models, Lookups], Built]
+    figures: Callable[[Mapping[str, str]], dict[str, float]]
 
 
 KINDS: Mapping[Kind, _Format] = {
-    "closed loop": _Format(closed_loop.COLUMNS, closed_loop.MEASURED, closed_loop.read),
-    "open loop": _Format(open_loop.COLUMNS, open_loop.MEASURED, open_loop.read),
-    "mixed": _Format(mixed.COLUMNS, mixed.MEASURED, mixed.read),
+    "closed loop": _Format(closed_loop.COLUMNS, closed_loop.MEASURED, closed_loop.read, closed_loop.measured_of),
+    "open loop": _Format(open_loop.COLUMNS, open_loop.MEASURED, open_loop.read, open_loop.measured_of),
+    "mixed": _Format(mixed.COLUMNS, mixed.MEASURED, mixed.read, mixed.measured_of),
 }
 """Kinds of files by the columns that tell them: closed-loop sweeps, open-loop runs, collections of both."""
 
@@ -40,9 +41,9 @@ KINDS: Mapping[Kind, _Format] = {
 class ServingRow:
     """One row: a case with what was measured, or the reason why it is none.
 
-    `line` counts the header as 1. `measured` holds milliseconds by metric (tpot, ttft, e2e, ttft_p99) and never
-    reaches the case. `model_kind` is dense, MoE or MLA. `uncounted` names metrics whose measured value is no truth
-    about the configuration, with the reason.
+    `line` counts the header as 1. `measured` holds milliseconds by metric (tpot, ttft, e2e, ttft_p99), or tokens a
+    second (throughput), and never reaches the case. `model_kind` is dense, MoE or MLA. `uncounted` names metrics whose
+    measured value is no truth about the configuration, with the reason.
     """
 
     line: int
@@ -89,7 +90,7 @@ def read_cases(
 
 
 def _row(line: int, cells: Mapping[str, str], known: _Format, models: Models, lookups: Lookups) -> ServingRow:
-    figures = measured(cells, known.measured)
+    figures = known.figures(cells)
     try:
         built = known.read(Cells(cells), models, lookups)
     except (ValueError, OverflowError, ZeroDivisionError) as error:

@@ -8,8 +8,10 @@ Source: SemiAnalysisAI/InferenceX, `benchmarks/*.sh` and `benchmarks/single_node
 no measured value is in here. The first rule that holds is taken; scripts of one engine mostly agree, and a model or a
 GPU without a script of its own gets its engine's.
 
-- KV cache: FP8 in most scripts. Left at 16 bits here: in these runs an FP8 cache is read no faster than a 16-bit
-  one (with one byte an element errors grow with the cached tokens in the dense sweeps; with two they do not).
+- KV cache: FP8, but 16 bits in weight-only INT4, in BF16, and where a script says nothing (mixtures of experts on
+  Hopper, but with TensorRT-LLM only gpt-oss). It counts for what the cache holds. For time it stays at 16 bits: in
+  these runs an FP8 cache is read no faster than a 16-bit one (with one byte an element errors grow with the cached
+  tokens in the dense sweeps; with two they do not).
 - SGLang on Blackwell polls for requests every 30 steps from 16 clients on, every 10 below
   (`--scheduler-recv-interval`), GLM excepted: a request waits half of that on average.
 - TensorRT-LLM waits up to 20 iterations to fill a batch for Llama at 1,024 in and out below TP 8
@@ -60,6 +62,7 @@ class Settings:
     """Settings of a run; None leaves the engine its own."""
 
     max_num_batched_tokens: int | None = None
+    kv_cache_dtype: str | None = None
     admission_wait_steps: float = 0.0
 
 
@@ -69,9 +72,10 @@ def settings_of(engine: str, run: Run) -> Settings:
 
 
 def _vllm(run: Run) -> Settings:
+    bare = run.hopper and run.family != "dense"
     if not run.hopper and run.family in {"moe", "mla"} and run.served.precision in {"fp4", "fp8"}:
-        return Settings(max(2048, round(2 * run.isl_tokens)))
-    return Settings(8192)
+        return Settings(max(2048, round(2 * run.isl_tokens)), _fp8_kv(run))
+    return Settings(8192, None if bare else _fp8_kv(run))
 
 
 def _sglang(run: Run) -> Settings:
@@ -81,18 +85,22 @@ def _sglang(run: Run) -> Settings:
     if run.family == "mla" and run.layout.tp == 4 and run.served.precision == "fp8":
         tokens = 8192
     polled = 30 if run.clients >= 16 else 10
-    return Settings(tokens, 0.0 if run.family == "glm" else polled / 2)
+    return Settings(tokens, _fp8_kv(run), 0.0 if run.family == "glm" else polled / 2)
 
 
 def _tensorrt_llm(run: Run) -> Settings:
     if run.family == "gpt-oss":
-        return Settings(20000)
+        return Settings(20000, None if run.hopper else "fp8")
     if run.family == "dense":
         waits = run.isl_tokens == run.osl_tokens == 1024 and run.layout.tp < 8
         tokens = round(run.isl_tokens + run.osl_tokens + 200) if run.hopper else 16384
-        return Settings(tokens, 20.0 if waits else 0.0)
+        return Settings(tokens, _fp8_kv(run), 20.0 if waits else 0.0)
     rounded = int((run.clients + run.isl_tokens + 127) // 64 * 64)
-    return Settings(max(8192, rounded))
+    return Settings(max(8192, rounded), _fp8_kv(run))
+
+
+def _fp8_kv(run: Run) -> str | None:
+    return "fp8" if run.served.precision in {"fp4", "fp8"} else None
 
 
 _BY_ENGINE: dict[str, Callable[[Run], Settings]] = {"vllm": _vllm, "sglang": _sglang, "tensorrt-llm": _tensorrt_llm}
