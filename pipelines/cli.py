@@ -63,6 +63,29 @@ def plan(workspace: WorkspaceOption = HERE, executor: ExecutorOption = None, jso
     run(workspace, json=json, executor=executor)
 
 
+ingest = typer.Typer(help="Read one source alone and say what it holds.", no_args_is_help=True)
+app.add_typer(ingest, name="ingest")
+
+
+@ingest.command("trace")
+def ingest_trace(
+    source: Annotated[str, typer.Argument(help="File, folder, pattern or address (s3://...) of a request trace.")],
+    trace_format: Annotated[str, typer.Option("--format", help="Its format; else detected by its header.")] = "auto",
+    option: Annotated[
+        list[str] | None, typer.Option("--option", "-o", help="NAME=VALUE, such as time_unit=ms or spread=uniform.")
+    ] = None,
+    column: Annotated[
+        list[str] | None, typer.Option("--column", "-c", help="NAME=COLUMN of a mapped file, such as isl_tokens=in.")
+    ] = None,
+    workspace: WorkspaceOption = HERE,
+    json: JsonOption = False,
+) -> None:
+    """Read a trace: what was detected, and rows in = kept + rejected. In a workspace it is stored."""
+    from pipelines.commands.ingest import trace
+
+    trace(source, format=trace_format, options=option or [], columns=column or [], workspace=workspace, json=json)
+
+
 @app.command()
 def history(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
     """The plan versions published so far."""

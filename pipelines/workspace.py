@@ -94,8 +94,8 @@ class TraceSpec(_Strict):
     """What to do with arrivals that lie on a coarse grid: keep them, or spread each over its grid step."""
     prefix_sharing: bool = True
     """Replay the trace's prefix relation; false counts every prompt as new."""
-    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
-    """Reader options, such as columns of a mapped file."""
+    options: dict[str, str | int | float | bool | dict[str, str]] = Field(default_factory=dict)
+    """Reader options, such as `columns` of a mapped file: canonical name to the file's own."""
 
 
 class EngineSpec(_Strict):

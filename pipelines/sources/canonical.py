@@ -48,7 +48,7 @@ def canonical_readings(
     # A request that was not served may have no tokens; one that was has some.
     failed, said = pl.lit(value=False), None
     if "outcome" in cells:
-        failed = ~pl.col("outcome").is_in(["ok", "unknown"])
+        failed = ~pl.col("outcome").cast(pl.String).is_in(["ok", "unknown"])
         said = text("outcome", "outcome", registry.table("request").column("outcome").allowed)
     elif "status_code" in cells:
         said = Reading("outcome", of_status(pl.col("status_code")))

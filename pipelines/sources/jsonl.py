@@ -14,11 +14,14 @@ import polars as pl
 
 from pipelines.sources.base import SourceError
 from pipelines.sources.delimited import Broken
-from pipelines.sources.files import Opened, blocks, read_all
+from pipelines.sources.files import LINE_BYTES, Opened, blocks, read_all
 from pipelines.sources.layout import Layout, Records
 
 DOCUMENT_BYTES = 512 * 2**20
 """A document is held whole; a larger one is refused."""
+
+BATCH_BYTES = 64 * 2**20
+"""The longest line that holds many records, as a collector writes its batches of spans."""
 
 _ONE_BY_ONE = 64
 _SLICE = 50_000
@@ -93,7 +96,7 @@ def cells(opened: Opened, layout: Layout, bound: Mapping[str, str]) -> Iterator[
     schema = _schema(layout, bound)
     quick = layout.records is None and set(bound) <= set(layout.cell_types)
     number = 0
-    for block in blocks(opened):
+    for block in blocks(opened, line_bytes=BATCH_BYTES if layout.numbered else LINE_BYTES):
         if quick:
             plain = pl.col("raw").str.contains(_PLAIN) & ~pl.col("raw").str.contains(r"\b(?:true|false)\b")
             marked = block.rows.with_columns(plain.alias("_plain"))

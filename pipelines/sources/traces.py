@@ -27,6 +27,8 @@ from warehouse.registry import table
 Cells = tuple[pl.DataFrame, delimited.Broken]
 SERVEGEN = "servegen"
 """The one format that is no layout: a folder that requests are drawn from."""
+SETTLED = ("line", "arrival_at", "isl_tokens", "osl_tokens", "outcome", "replayable", "censored")
+"""Columns of `request` that are looked at over a whole file."""
 _SAMPLED = 200
 """Objects of a JSON document that detection looks at."""
 
@@ -138,7 +140,7 @@ def read_trace(
     parts = list(stream.parts())
     kept = pl.concat([part.kept for part in parts])
     rejected = pl.concat([part.rejected for part in parts]).sort("line", maintain_order=True)
-    frame, seen = _settle(kept, stream.options)
+    frame, seen = settle(kept, stream.options)
     return SourceRead(
         source_file=source_file,
         format=stream.format,
@@ -290,8 +292,11 @@ def _zone_note(naive: int, kept: int, zone: str) -> str:
     return f"{which} without a zone, taken as {zone}"
 
 
-def _settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, list[str]]:
-    """Kept rows in order of arrival, spread if that was asked for, caps marked; and what there is to say of them."""
+def settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, list[str]]:
+    """Kept rows in order of arrival, spread if that was asked for, caps marked; and what there is to say of them.
+
+    `kept` has at least the columns `SETTLED`; the steps are of the whole file.
+    """
     if not kept.height:
         return kept, []
     frame, order = arrivals.in_order(kept)
