@@ -286,7 +286,7 @@ def test_a_collection_holds_stages_bursts_and_what_is_not_predicted() -> None:
     [({"concurrency": ""}, "concurrency"), ({"concurrency": "-4"}, "concurrency"), ({"concurrency": "nan"}, "concur"),
      ({"isl": "1e99"}, "isl"), ({"osl": "many"}, "osl"), ({"tp_size": "2.5"}, "tp_size"), ({"gpu": "H900"}, "gpu"),
      ({"gpu": ""}, "gpu"), ({"engine": "tgi"}, "engine"), ({"model": "no/ne"}, "config"), ({"model": ""}, "model"),
-     ({"mode": "both"}, "mode")],
+     ({"mode": "both"}, "mode"), ({"isl": "1e6"}, "more than the model's"), ({"concurrency": "1e6"}, "clients")],
 )  # fmt: skip
 def test_a_cell_that_cannot_be_read_skips_its_row_naming_what(changes: dict[str, str], word: str) -> None:
     row = read(CLOSED, **changes)

@@ -22,6 +22,8 @@ from pipelines.sources.base import shown
 _ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm"}
 LENGTH_MARGIN = 200
 """Tokens a benchmark's server is given beyond the lengths it is sent, as the public sweeps do."""
+MOST_CLIENTS = 32_768
+"""Clients of one worker at most: beyond, a row takes seconds, and no engine runs as many sequences."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?((\.|-)?(rc|post|dev|a|b|pre)\d*)*")
 
 
@@ -136,11 +138,18 @@ def build(
     asked = {name: value for name, value in (settings or {}).items() if value is not None}
     known = lookups.settings(engine, version, gpu, served, asked)
     length = math.ceil(isl_tokens + osl_tokens)
+    if length > served.architecture.max_position_tokens:
+        raise Unreadable(f"{length:,} tokens are more than the model's {served.architecture.max_position_tokens:,}")
+    if (protocol.concurrency or 0) / layout.workers > MOST_CLIENTS:
+        raise Unreadable(f"more than {MOST_CLIENTS:,} clients of one worker are not simulated")
     longest = {"max_model_len": length + LENGTH_MARGIN, **({"kv_cache_dtype": stored_as} if stored_as else {})}
     stored = lookups.settings(engine, version, gpu, served, {**longest, **asked})
     for name in ("max_num_batched_tokens", "max_num_seqs"):
         if name not in asked:
             notes.append(f"{name} {getattr(known, name)}: the engine's default")
+    held = lookups.kv_tokens(served, gpu, stored, layout, length)
+    if held is None:
+        notes.append("the memory account says that this does not fit")
     case = ServingCase(
         architecture=served.architecture,
         weights=served.weights,
@@ -157,6 +166,6 @@ def build(
         prefill=prefill,
         kv_cache_bytes=known.kv_element_bytes,
         admission_wait_steps=admission_wait_steps,
-        kv_tokens=lookups.kv_tokens(served, gpu, stored, layout, length),
+        kv_tokens=held,
     )
     return Built(case, served, tuple(notes), uncounted or {})

@@ -34,7 +34,7 @@ MEASURED = {
     "throughput": "output_tok_s_total",
 }
 """Metric to the column that measures it."""
-OFFLINE_PROMPTS_PER_CLIENT = 100
+OFFLINE_PROMPTS_PER_CLIENT = 20
 """Enough that the first prompts, all at once, do not show in a mean."""
 _FLAGS = {"max_num_seqs": r"max-num-seqs (\d+)", "max_model_len": r"max-model-len (\d+)"}
 _SHARED = re.compile(r"system prompts x (\d+) tok")
