@@ -173,7 +173,7 @@ def resolve_settings(
     above = known.get("chunked_prefill_above_tokens")
     chunked = flag(
         "chunked_prefill",
-        above is None or length > above.value,
+        (above is None or length > above.value) and _may_chunk(architecture, known),
         above.label if above else "assumed",
         above.source if above else "class default",
     )
@@ -194,6 +194,13 @@ def resolve_settings(
         enforce_eager=flag("enforce_eager", False, "assumed", "CUDA graphs are on by default"),
         provenance=provenance,
     )
+
+
+def _may_chunk(architecture: Architecture, known: Mapping[str, Known]) -> bool:
+    """Whether the engine switches chunked prefill on by itself for a model of this kind."""
+    if "chunked_prefill_all_models" not in known or known["chunked_prefill_all_models"].value > 0:
+        return True
+    return not architecture.multimodal and all(layer.attention.kind != "sliding" for layer in architecture.layers)
 
 
 def _batched_tokens(

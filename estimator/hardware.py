@@ -52,6 +52,7 @@ _NAMES: dict[str, tuple[str, ...]] = {
     "GB200": ("GB200 NVL72",),
     "GB300": ("GB300 NVL72",),
     "GH200-144GB": ("GH200", "GH200 144GB HBM3e"),
+    "GB10": ("DGX Spark", "GB10 DGX Spark", "GB10 128GB"),
     "L4": ("L4 24GB",),
     "L20": ("L20 48GB",),
     "L40": ("L40 48GB",),

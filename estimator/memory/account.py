@@ -82,6 +82,8 @@ class MemoryAccount:
 
 @dataclass(frozen=True, slots=True)
 class _StageAccount(StageFigures):
+    warm_up_gib: float
+    """Warm-up's need beyond what is left for it when weights, cache and graphs are in place; 0 when it suffices."""
     layout: kv.Layout
     blocks: int
 
@@ -133,9 +135,10 @@ def memory_account(
     case = _Case(_as_run(architecture, known), weights, accelerator, settings, tp, pp, dp, ep, known, safety_gib)
     accounts, share, share_label = _stages(case)
     held, first = _binding(case, accounts), accounts[0]
+    lacking = max(each.warm_up_gib for each in accounts)
     if architecture.unaccounted:
         held = replace(held, blocks=0)  # what the cache holds is not known, so no figure stands for it
-    reasons = _reasons(case, held)
+    reasons = _reasons(case, held, lacking)
     tokens = held.layout.printed_tokens(held.blocks, settings.max_model_len)
     rate = held.layout.bytes_per_token
     if held.layout.at_length and len(held.layout.groups) > 1 and tokens:
@@ -153,7 +156,7 @@ def memory_account(
         kv_blocks=held.blocks,
         feasible=not reasons,
         reasons=tuple(reasons),
-        least_change=_least_change(case) if reasons and not architecture.unaccounted else "",
+        least_change=_least_change(case, lacking) if reasons and not architecture.unaccounted else "",
         layout=held.layout,
         state_gib_per_sequence=held.layout.state_bytes_per_sequence / GIB,
         first_stage=StageFigures(first.weights_gib, first.activation_gib, first.graph_gib, first.budget_gib),
@@ -238,10 +241,13 @@ def _stage(case: _Case, stage: ranks.Stage, share: float) -> _StageAccount:
     pool = budget * GIB
     if settings.engine == "sglang":
         pool = sglang.token_pool(pool, stage.layers, settings, case.tp, layout, known)
-    return _StageAccount(weights_gib, activation, graph, budget, layout, layout.blocks(pool))
+    left = visible - weights_gib - outside - max(budget, 0.0) - graph
+    warm_up = overheads.warm_up_gib(architecture, settings, stage, expert_ranks, ep, known)
+    lacking = max(0.0, warm_up - left) if budget > 0 else 0.0
+    return _StageAccount(weights_gib, activation, graph, budget, lacking, layout, layout.blocks(pool))
 
 
-def _reasons(case: _Case, held: _StageAccount) -> list[str]:
+def _reasons(case: _Case, held: _StageAccount, lacking_gib: float) -> list[str]:
     settings = case.settings
     if case.architecture.unaccounted:
         return [f"not accounted for, so the cache is not sized: {'; '.join(case.architecture.unaccounted)}"]
@@ -266,6 +272,11 @@ def _reasons(case: _Case, held: _StageAccount) -> list[str]:
                 f"the KV cache's {held.blocks:,} blocks hold no request of max_model_len {settings.max_model_len:,} "
                 f"({needed:,} blocks)"
             )
+        if lacking_gib:
+            out.append(
+                f"start-up would run out of memory once the cache is allocated: drawing for {settings.max_num_seqs:,} "
+                f"sequences lacks {lacking_gib:.2f} GiB beside the CUDA graphs"
+            )
     return out
 
 
@@ -278,16 +289,19 @@ def _tp_problem(case: _Case, tp: int) -> str | None:
 
 def _fits(case: _Case) -> bool:
     accounts, _, _ = _stages(case)
-    return not _reasons(case, _binding(case, accounts))
+    return not _reasons(case, _binding(case, accounts), max(each.warm_up_gib for each in accounts))
 
 
-def _least_change(case: _Case) -> str:
+def _least_change(case: _Case, lacking_gib: float) -> str:
     """The smallest of the usual changes that makes the case feasible, tried in order; what a GPU would need if none."""
     settings = case.settings
     share, _ = _share(case)
-    if settings.engine != "tensorrt-llm" and share < MAX_UTILIZATION:
+    if settings.engine != "tensorrt-llm" and (share < MAX_UTILIZATION or lacking_gib):
         flag = "--mem-fraction-static" if settings.engine == "sglang" else "--gpu-memory-utilization"
-        for percent in range(math.floor(share * 100) + 1, round(MAX_UTILIZATION * 100) + 1):
+        up = range(math.floor(share * 100) + 1, round(MAX_UTILIZATION * 100) + 1)
+        # A share that leaves the warm-up too little has to fall; up to 0.05, beyond which the cache is the matter.
+        down = range(math.ceil(share * 100) - 1, max(1, round(share * 100) - 6), -1)
+        for percent in (*down, *up) if lacking_gib else up:
             if _fits(replace(case, settings=replace(settings, gpu_memory_utilization=percent / 100))):
                 return f"It fits with {flag} {percent / 100:.2f}."
     shorter = _shorter(case)

@@ -24,6 +24,12 @@ from estimator.weights import weights
 
 V0_LATER = "0.7.90"
 """What the profile calls V0 engines of releases from 0.8 on."""
+SIZES = (1, 2, 4, 8, 16)
+"""Ranks tried, the fewest that hold the model first, for a log that states neither TP nor GPUs."""
+UNKNOWN_GIB = 4096.0
+"""Stands for memory nobody stated: so much that nothing of what is predicted all the same depends on it."""
+NEEDS_MEMORY = ("non_torch_gib", "kv_gib_per_gpu", "kv_tokens", "num_blocks", "max_concurrency")
+"""Measured columns that cannot be predicted without the accelerator's memory."""
 V0_ONLY = ("T4", "V100")
 """Accelerators before Ampere: vLLM ran them on V0 until it was taken out in 0.11."""
 VISIBLE_SHARE = 0.985
@@ -66,6 +72,13 @@ class LogPrediction:
     assumed: tuple[str, ...] = ()
     errors: Mapping[str, float] = field(default_factory=dict)
     """Measured column -> predicted / measured - 1, for what the row states."""
+    left_open: frozenset[str] = frozenset()
+    """Measured columns the row does not decide, so the account's figure for them means nothing."""
+
+    @property
+    def sized(self) -> bool:
+        """Whether the cache was sized at all: not where the accelerator's memory is not known."""
+        return "kv_gib_per_gpu" not in self.left_open
 
 
 def engine_version(engine: str, version: str) -> tuple[str, str, str | None]:
@@ -102,10 +115,8 @@ def precision_of(quant: str, architecture: Architecture) -> str:
 
 
 def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -> Accelerator:
-    """The accelerator of a row: the catalogue's, with the memory the log saw where it says.
-
-    Raises Unpredictable when neither the name nor the memory is known.
-    """
+    """The accelerator of a row: the catalogue's, with the memory the log saw where it says; one of `UNKNOWN_GIB` when
+    neither its name nor its memory is known."""
     name = row.get("gpu") or ""
     gpu_id = resolve_gpu(re.sub(r"\(.*", "", name), catalog)
     within = re.search(r"\(\D*(\d+\.\d+)\s?GiB", name)
@@ -115,7 +126,7 @@ def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -
         # A card known by its label only: consumer cards show 0.985 of it (RTX 3090: 23.58 of 24).
         return Accelerator(name, float(label.group(1)) * VISIBLE_SHARE, 1.0, 1.0)
     if gpu_id is None and not seen:
-        raise Unpredictable(f"GPU {name or 'not stated'}: not in the catalogue, and its memory is not stated")
+        return Accelerator(name or "not stated", UNKNOWN_GIB, 1.0, 1.0)
     if gpu_id is None:
         return Accelerator(name or "unnamed", float(seen), 1.0, 1.0)
     known = catalog[gpu_id]
@@ -131,12 +142,19 @@ def predict_log(
 ) -> LogPrediction:
     """Predict one start-up from its configuration columns, and compare with what it measured.
 
+    Where the accelerator's memory is not known, only what does not depend on it is: weights, the cache's bytes a token
+    of one kind of layer, and the activation peak when the batch is stated.
+
     Raises Unpredictable when the configuration leaves the outcome open, ValueError when it cannot be.
     """
     if architecture.unaccounted:
         raise Unpredictable(f"not accounted for: {'; '.join(architecture.unaccounted)}")
     accelerator = accelerator_of(row, catalog)
     engine, version, assumed_version = engine_version(row["engine"], row.get("engine_version") or "")
+    if engine == "sglang" and architecture.compressed and not row.get("engine_version"):
+        # Its pools changed soon after; a log that does not say is from when the model was new.
+        version = min(str(r["version_from"]) for r in profile if r["parameter"] == "compressed_window_share")
+        assumed_version = "SGLang version (the first that runs the model)"
     if engine == "vllm" and accelerator.gpu_id.startswith(V0_ONLY) and version and in_range(version, "0.8", "0.11"):
         version = V0_LATER
     pp, dp = _whole(row, "pp") or 1, _whole(row, "dp") or 1
@@ -152,31 +170,41 @@ def predict_log(
         "kv_cache_dtype": _kv_dtype(row.get("kv_dtype") or "auto"),
     }
     settings = resolve_settings(engine, version, accelerator, architecture, profile, overrides)
-    account = memory_account(
-        architecture,
-        weights(architecture, precision_of(row.get("weights_quant") or "", architecture)),
-        accelerator,
-        settings,
-        tp,
-        pp,
-        dp,
-        tp * dp if row.get("ep") not in {None, "", "1", "off"} else 1,
-        profile=profile,
-    )
+    held = weights(architecture, precision_of(row.get("weights_quant") or "", architecture))
+
+    def on(ranks: int) -> MemoryAccount:
+        ep = ranks * dp if row.get("ep") not in {None, "", "1", "off"} else 1
+        return memory_account(architecture, held, accelerator, settings, ranks, pp, dp, ep, profile=profile)
+
+    alone = not row.get("tp") and not row.get("n_gpus")
+    account = next((found for found in map(on, SIZES) if found.feasible), on(1)) if alone else on(tp)
     if pp > 1:
         account = _printed(account)
     silent = [name for name in ("gpu_memory_utilization", "max_model_len") if overrides[name] is None]
+    left_open = _left_open(account, overrides, alone) if accelerator.visible_memory_gib == UNKNOWN_GIB else frozenset()
+    silent += [f"GPU {accelerator.gpu_id}: its memory is not known, so the cache is not sized"] if left_open else []
     silent += ["tp"] if not row.get("tp") else []
     silent += [assumed_version] if assumed_version else []
     concurrency = account.max_concurrency(settings.max_model_len)
     errors = {
         column: getattr(account, figure) / float(row[column]) - 1
         for column, figure in MEASURED.items()
-        if row.get(column) and float(row[column]) > 0
+        if column not in left_open and row.get(column) and float(row[column]) > 0
     }
-    if row.get("max_concurrency"):
+    if row.get("max_concurrency") and not left_open:
         errors["max_concurrency"] = concurrency / float(row["max_concurrency"]) - 1
-    return LogPrediction(account, concurrency, tuple(silent), errors)
+    return LogPrediction(account, concurrency, tuple(silent), errors, left_open)
+
+
+def _left_open(account: MemoryAccount, overrides: Mapping[str, object], ranks_open: bool) -> frozenset[str]:
+    """Measured columns that depend on the accelerator's memory, by itself, by the defaults of its class or by how many
+    ranks it takes."""
+    found = {*NEEDS_MEMORY, *(("weights_gib_per_gpu",) if ranks_open else ())}
+    if overrides["max_num_seqs"] is None or overrides["max_num_batched_tokens"] is None:
+        found |= {"activation_peak_gib", "graph_gib_actual"}
+    if account.layout.at_length and len(account.layout.groups) > 1:
+        found.add("kv_bytes_per_token_gpu_implied")
+    return frozenset(found)
 
 
 def _printed(account: MemoryAccount) -> MemoryAccount:

@@ -56,9 +56,7 @@ def activation_gib(
     tokens, hidden = settings.max_num_batched_tokens, architecture.hidden_size
     size = 4 if weights.scheme.dense_bits == 32 else BYTES[architecture.dtype]
     dense, expert, top_k = _widest(stage)
-    rows = min(tokens, WORKSPACE_ROWS) * top_k
-    slice_width = expert / max(1, expert_ranks // ep)
-    grouped = rows * (max(2 * slice_width, hidden) + max(slice_width, hidden)) * size if top_k else 0.0
+    grouped = _workspace(tokens, hidden, expert / max(1, expert_ranks // ep), top_k) * size
     attention = max(
         (
             layer.attention.heads * (layer.attention.head_dim * 2 + layer.attention.v_head_dim) / tp
@@ -87,6 +85,31 @@ def activation_gib(
         )
     vision = value(known, "vision_activation_gib") if architecture.multimodal and stage.first else 0.0
     return max(forward, sampler) / GIB + vision
+
+
+def _workspace(tokens: int, hidden: int, width: float, top_k: int) -> float:
+    """Elements the grouped GEMM of routed experts works in; 0 without experts."""
+    return min(tokens, WORKSPACE_ROWS) * top_k * (max(2 * width, hidden) + max(width, hidden))
+
+
+def warm_up_gib(
+    architecture: Architecture,
+    settings: EngineSettings,
+    stage: Stage,
+    expert_ranks: int,
+    ep: int,
+    known: Mapping[str, Known],
+) -> float:
+    """What the warm-up after the cache is allocated takes, GiB: drawing for a full batch of sequences, sorted, beside
+    the experts' workspace. 0 where the profiling run took as much, so that it is left anyway."""
+    logit = value(known, "warm_up_bytes_per_logit")
+    if not stage.last or not logit:
+        return 0.0
+    tokens = settings.max_num_batched_tokens
+    _, expert, top_k = _widest(stage)
+    width = expert / max(1, expert_ranks // ep)
+    grouped = _workspace(tokens, architecture.hidden_size, width, top_k) * BYTES[architecture.dtype]
+    return (min(settings.max_num_seqs, tokens) * architecture.vocab_size * logit + grouped) / GIB
 
 
 def non_torch(known: Mapping[str, Known], tp: int, pp: int) -> Known:

@@ -146,7 +146,11 @@ def group(row: Row, name: str) -> str:
 
 def report(rows: Sequence[Row]) -> dict[str, Any]:
     """The whole answer: rows, predicted, skipped by reason, errors over all and by engine, GPU and attention kind."""
-    failed = [row for row in rows if row.prediction and row.cells.get("outcome", "").strip().lower() == "fail"]
+    failed = [
+        row
+        for row in rows
+        if row.prediction and row.prediction.sized and row.cells.get("outcome", "").strip().lower() == "fail"
+    ]
     return {
         "kind": "start-up logs",
         "rows": len(rows),
@@ -178,12 +182,15 @@ def per_row(rows: Sequence[Row]) -> list[dict[str, Any]]:
             k: row.cells.get(k, "") for k in ("case_id", "model_id", "gpu", "engine", "engine_version", "tp", "outcome")
         }
         account = row.prediction.account if row.prediction else None
+        open_ = row.prediction.left_open if row.prediction else frozenset()
         for column, figure in MEASURED.items():
-            record[f"predicted_{METRICS[column]}"] = getattr(account, figure) if account else None
+            known = account is not None and column not in open_
+            record[f"predicted_{METRICS[column]}"] = getattr(account, figure) if known else None
             record[f"error_{METRICS[column]}"] = row.prediction.errors.get(column) if row.prediction else None
-        record["predicted_max_concurrency"] = row.prediction.max_concurrency if row.prediction else None
+        sized = row.prediction is not None and row.prediction.sized
+        record["predicted_max_concurrency"] = row.prediction.max_concurrency if row.prediction and sized else None
         record["error_max_concurrency"] = row.prediction.errors.get("max_concurrency") if row.prediction else None
-        record["feasible"] = account.feasible if account else None
+        record["feasible"] = account.feasible if account and sized else None
         record["assumed"] = "; ".join((*row.prediction.assumed, row.note)).strip("; ") if row.prediction else ""
         record["skipped"] = row.skipped
         records.append(record)

@@ -61,12 +61,21 @@ def test_measured_columns_do_not_move_the_prediction(tmp_path: Path) -> None:
 
 def test_what_cannot_be_predicted_is_listed_with_its_reason(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     unknown = {**ROW, "model_id": "nobody/none"}
-    no_gpu = {**ROW, "gpu": "", "gpu_mem_gib_seen": ""}
     garbage = {**ROW, "mem_util": "lots"}
-    said = answer(capsys, file_of(tmp_path, ROW, unknown, no_gpu, garbage))
+    said = answer(capsys, file_of(tmp_path, ROW, unknown, garbage))
     assert said["predicted"] == 1
-    assert sum(said["skipped"].values()) == 3
+    assert sum(said["skipped"].values()) == 2
     assert said["rows"] == said["predicted"] + sum(said["skipped"].values())
+
+
+def test_a_row_without_its_gpu_gets_only_what_does_not_depend_on_one() -> None:
+    rows = accuracy.predict_rows(
+        [{**ROW, "gpu": "", "gpu_mem_gib_seen": "", "outcome": "fail"}], ModelFolders(), shipped()
+    )
+    record = accuracy.per_row(rows)[0]
+    assert record["predicted_weights"] > 0 and not record["skipped"]
+    assert record["predicted_kv_tokens"] is record["predicted_max_concurrency"] is record["feasible"] is None
+    assert accuracy.report(rows)["failed_start_ups"] == {"rows": 0, "predicted_infeasible": 0}
 
 
 def test_a_failed_start_up_counts_apart(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
