@@ -26,10 +26,10 @@ def _recognises(objects: Sequence[Mapping[str, object]]) -> bool:
     """Mooncake's rows with at least one key that only AIPerf has, or without the hashes that Mooncake always has."""
     keys = {key for value in objects for key in value}
     timed = "timestamp" in keys or "delay" in keys
-    told = keys & {*_MODES} and (timed or keys & {"session_id", "output_length", "text_input"})
+    told = keys & {*_MODES} and (timed or keys & {"session_id", "output_length", "text_input", "hash_ids"})
     foreign = keys & {"chat_id", "request_id", "prompt_tokens", "block_size"}
     lacks = sum("hash_ids" not in value for value in objects) * 2 > len(objects)
-    return bool(told) and not foreign and (bool(keys & {*_OWN}) or ("output_length" in keys and lacks))
+    return bool(told) and not foreign and (bool(keys & {*_OWN}) or not timed or ("output_length" in keys and lacks))
 
 
 def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str]:

@@ -40,12 +40,14 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     block, unit = options.block_tokens or BLOCK_TOKENS, options.time_unit or "s"
     hashes = pl.col("hash_ids")
     there = Rule(hashes.is_not_null(), pl.lit("hash_ids is missing"))
-    all_but_last = hashes.list.head((hashes.list.len().cast(pl.Int64) - 1).clip(0))
+    blocks = (pl.col("input_length") / block).ceil()
+    whole_ones = hashes.list.head((blocks - 1).clip(0).cast(pl.Int64, strict=False))
+    few = Rule(hashes.list.len() <= blocks, fits(block).reason)
     readings = [
         *relative("timestamp", unit, options),
         whole("isl_tokens", "input_length"),
         whole("osl_tokens", "output_length", least=0),
-        Reading("prefix_hashes", all_but_last, (there, fits(block))),
+        Reading("prefix_hashes", whole_ones, (there, few)),
         Reading("prefix_block_tokens", pl.lit(block, pl.Int32)),
         Reading("session_id", pl.col("root")),
         Reading("request_id", pl.col("chat_id").cast(pl.Int64, strict=False).cast(pl.String)),

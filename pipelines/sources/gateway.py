@@ -54,6 +54,13 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "stream": ("stream", "streaming", "is_stream"),
     "finish_reason": ("finish_reason",),
     "max_tokens": ("max_tokens", "max_completion_tokens"),
+    "deadline_ms": ("deadline_ms", "timeout_ms", "request_timeout_ms", "x_envoy_expected_rq_timeout_ms"),
+}
+_WORDS = {
+    **dict.fromkeys(("ok", "success", "succeeded", "completed"), 200),
+    **dict.fromkeys(("cancelled", "canceled", "aborted", "client_closed"), 499),
+    **dict.fromkeys(("error", "failure", "failed", "timeout"), 500),
+    **dict.fromkeys(("rejected", "rate_limited", "throttled"), 429),
 }
 _OTHER_PATHS = (
     "/embeddings",
@@ -82,10 +89,8 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
     if isinstance(path, str) and any(other in path.split("?")[0] for other in _OTHER_PATHS):
         yield f"{NOT_A_REQUEST}: path {shown(path, 40)}"
         return
-    seconds = _first(value, *_S)
-    lasts_ms = _first(value, *_MS)
-    if lasts_ms is None and seconds is not None:
-        lasts_ms = _scaled(seconds)
+    lasts_ms, seconds = _first(value, *_MS), _first(value, *_S)
+    lasts_ms = _in_ms(lasts_ms, 1) if lasts_ms is not None else _in_ms(seconds, 1_000)
     at = _first(value, *_START)
     start = _written(at) if at is not None else _before(_written(_first(value, *_AT_END)), lasts_ms)
     record = {name: _first(value, *keys) for name, keys in _FIELDS.items()}
@@ -106,22 +111,28 @@ def _first(value: Mapping[str, object], *names: str) -> object:
 
 
 def _code(value: Mapping[str, object]) -> object:
-    """The HTTP status; a word such as "ok" is none."""
+    """The HTTP status, or the one that a word stands for."""
     for name in _STATUS:
         held = _first(value, name)
-        try:
-            if held is not None and not isinstance(held, bool) and 0 <= int(str(held)) <= 999:
-                return int(str(held))
-        except ValueError:
-            continue
+        word = str(held).strip().lower()
+        if word in _WORDS:
+            return _WORDS[word]
+        if word.isascii() and word.isdigit() and len(word) <= 3:
+            return int(word)
     return None
 
 
-def _scaled(seconds: object) -> object:
+def _in_ms(lasts: object, per_unit: float) -> object:
+    """A duration in ms; one that names its unit (1.5s, 1554ms) is taken by that; what is no number stays as it is."""
+    text = str(lasts).strip().lower()
+    for suffix, named in (("ms", 1.0), ("s", 1_000.0)):
+        if text.endswith(suffix):
+            text, per_unit = text.removesuffix(suffix), named
+            break
     try:
-        return float(str(seconds)) * 1_000
+        return float(text) * per_unit
     except ValueError:
-        return seconds
+        return lasts
 
 
 def _written(at: object) -> object:
@@ -153,6 +164,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
         quantity("ttft_ms", "ttft_ms", most=MAX_SECONDS * 1_000),
         *(text(name, name) for name in ("request_id", "model", "tenant", "session_id", "adapter", "finish_reason")),
         whole("max_tokens", "max_tokens", least=0, required=False),
+        quantity("deadline_ms", "deadline_ms", most=MAX_SECONDS * 1_000),
         Reading("streaming", truth("stream")),
         end,
     ]

@@ -130,6 +130,8 @@ class Layout:
     """An object holds several records: `line` is a record's number, not a line of the file."""
     prepare: Callable[[TraceOptions], Prepare] | None = None
     """Makes a function on the cells of each block in turn, for what one row cannot tell: whose turn it continues."""
+    private: bool = False
+    """Other columns may hold prompts or keys: a rejected row is kept as the cells that were read of it, not whole."""
     by_name: bool = False
     """Read only where the workspace names it: its columns are another format's too, or none of its own."""
 

@@ -41,9 +41,12 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
         code = pl.coalesce(_metadata("$.error_information.error_code"), _metadata("$.error_information.status_code"))
     else:
         code = pl.lit(None, pl.String)
-    if "status" in cells:
+    told_status = [pl.col("status").cast(pl.String)] if "status" in cells else []
+    told_status += [_metadata("$.status")] if "metadata" in cells else []
+    if told_status:  # before the column there was, it stood in the metadata
         badly = of_status(code).replace({"ok": "failed", "unknown": "failed"})
-        said = pl.when(pl.col("status").str.to_lowercase().is_in(["failure", "error"])).then(badly).otherwise(said)
+        failed = pl.coalesce(pl.when(word != "").then(word) for word in told_status).str.to_lowercase()
+        said = pl.when(failed.is_in(["failure", "error"])).then(badly).otherwise(said)
     if "cache_hit" in cells:
         hit = pl.col("cache_hit").cast(pl.String).str.to_lowercase() == "true"
         said = pl.when(hit.fill_null(value=False)).then(pl.lit("cache_hit")).otherwise(said)
@@ -105,4 +108,5 @@ LITELLM = Layout(
     readings=_readings,
     heeds=("timezone",),
     containers=("csv", "json", "parquet"),
+    private=True,
 )

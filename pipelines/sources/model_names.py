@@ -95,13 +95,18 @@ def read_model_document(file: Path) -> dict[str, Any]:
 
 
 def _spellings(name: str) -> Iterable[str]:
-    """The name as it is, then without what a quantised copy's name adds."""
+    """The name as it is, then without what stands after it, with what its maker's files add, and without what a
+    quantised copy's name adds."""
     yield name
     bare = re.sub(r"\s*\(.*", "", name)
     if not bare:
         return
     yield bare
+    bare = bare.split()[0]
+    yield bare
     yield f"{bare}-hf"
+    if bare.startswith("llama-3-"):
+        yield f"meta-{bare}"
     while (shorter := _REPACKED.sub("", bare)) != bare:
         bare = shorter
         yield bare

@@ -2,13 +2,16 @@
 
 sglang/srt/managers/request_metrics_exporter.py and the finished events of request_logger.py: `meta_info` with seconds
 and Unix times beside the request's parameters, which may carry the prompt: it is not read. The hour in a file's name is
-local and naive; the times inside count.
+local and naive: it counts only for rows without a time of their own.
 """
 
 from __future__ import annotations
 
 import json
+import re
 from collections.abc import Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from zoneinfo import ZoneInfo
 
 import polars as pl
 
@@ -104,11 +107,25 @@ def _number(held: Mapping[str, object], *names: str) -> float | None:
     return None
 
 
-def _readings(_: str, __: Cells, options: TraceOptions, ___: Sequence[str]) -> tuple[list[Reading], list[str]]:
+def _hour_of(source_file: str, options: TraceOptions) -> datetime | None:
+    """The hour that a log's name tells, in UTC; it is written in the server's zone."""
+    named = re.search(r"sglang-request-metrics-(\d{8}_\d{2})(?!\d)", source_file)
+    try:
+        local = datetime.strptime(named[1], "%Y%m%d_%H").replace(tzinfo=ZoneInfo(options.timezone)) if named else None
+    except ValueError:
+        return None
+    return local.astimezone(UTC).replace(tzinfo=None) if local else None
+
+
+def _readings(source_file: str, _: Cells, options: TraceOptions, __: Sequence[str]) -> tuple[list[Reading], list[str]]:
+    hour = _hour_of(source_file, options)
     arrival = relative("received", "s", options)[0]
     clock = pl.col("received").cast(pl.Float64, strict=False)
-    there = Rule(clock.is_not_null(), pl.lit("no arrival time: request_received_ts is missing"))
-    wall = Rule(clock >= _UNIX_S, pl.lit("request_received_ts is of a monotonic clock, not a time"))
+    there = Rule(
+        clock.is_not_null() | pl.lit(hour is not None), pl.lit("no arrival time: request_received_ts is missing")
+    )
+    wall = Rule(clock.is_null() | (clock >= _UNIX_S), pl.lit("request_received_ts is of a monotonic clock, not a time"))
+    late = Rule(clock.is_null() | arrival.rules[-1].holds, arrival.rules[-1].reason)
     finish = pl.col("finish").str.to_lowercase()
     left = pl.when(pl.col("status").is_null()).then(pl.lit("cancelled")).otherwise(of_status(pl.col("status")))
     said = pl.when(finish == "abort").then(left).when(finish == "error").then(pl.lit("failed")).otherwise(pl.lit("ok"))
@@ -117,7 +134,11 @@ def _readings(_: str, __: Cells, options: TraceOptions, ___: Sequence[str]) -> t
     # As of a start at 1970, whatever start_at is: these are Unix times.
     unix = (pl.col("received").cast(pl.Float64, strict=False) * 1e6).round(0).cast(pl.Int64, strict=False)
     readings = [
-        Reading("arrival_at", unix.cast(pl.Datetime("us")), (there, wall, *arrival.rules[1:])),
+        Reading(
+            "arrival_at",
+            pl.coalesce(unix.cast(pl.Datetime("us")), pl.lit(hour, pl.Datetime("us"))),
+            (there, wall, late),
+        ),
         above_zero(whole("isl_tokens", "prompt_tokens", least=0), unless=~end.value.is_in(["ok"])),
         osl,
         whole("cached_tokens", "cached_tokens", least=0, required=False),
@@ -146,7 +167,10 @@ def _readings(_: str, __: Cells, options: TraceOptions, ___: Sequence[str]) -> t
         end,
         censored(finish, end.value),
     ]
-    return readings, ["times in s, Unix, UTC", "latencies in s", "prompts are not read"]
+    notes = ["times in s, Unix, UTC", "latencies in s", "prompts are not read"]
+    if hour is not None:
+        notes.append(f"a row without a time stands at the hour of the file's name ({options.timezone})")
+    return readings, notes
 
 
 SGLANG = Layout(
@@ -158,6 +182,7 @@ SGLANG = Layout(
         *("stream", "logprob", "structured", "speculative", "media"),
     ),
     readings=_readings,
+    heeds=("timezone",),
     containers=("json",),
     records=_records,
     recognises=_recognises,

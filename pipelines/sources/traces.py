@@ -29,6 +29,8 @@ SERVEGEN = "servegen"
 """The one format that is no layout: a folder that requests are drawn from."""
 SETTLED = ("line", "arrival_at", "isl_tokens", "osl_tokens", "outcome", "replayable", "censored")
 """Columns of `request` that are looked at over a whole file."""
+_PRIVATE_CHARACTERS = 60
+"""Of a line that may hold a prompt and cannot be split, this much is kept: its id, mostly."""
 _SAMPLED = 200
 """Objects of a JSON document that detection looks at."""
 
@@ -95,6 +97,8 @@ def stream_trace(
         seen_mib = 0.0
         zoned = any(reading.column == arrivals.NAIVE for reading in readings)
         raw = parquet.RAW if opened.kind == "parquet" else None
+        if layout.private:
+            raw = pl.struct(*bound).struct.json_encode()
         prepare = layout.prepare(chosen) if layout.prepare else None
         for rows, unsplit in _cells(opened, layout, bound, values):
             kept, rejected = separate(prepare(rows) if prepare else rows, source_file, readings, raw)
@@ -102,7 +106,9 @@ def stream_trace(
                 naive += int(kept[arrivals.NAIVE].sum())
             kept = kept.select(pl.exclude(r"^_.*$"))
             if unsplit:
-                rejected = pl.concat([rejected, rejected_rows(source_file, unsplit)]).sort("line", maintain_order=True)
+                shown_of = _PRIVATE_CHARACTERS if layout.private else None
+                unread = [(line, reason, text[:shown_of]) for line, reason, text in unsplit]
+                rejected = pl.concat([rejected, rejected_rows(source_file, unread)]).sort("line", maintain_order=True)
             kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
             part = Part(conform(table("request"), kept), rejected)
             kept_rows += kept.height
