@@ -173,3 +173,18 @@ def test_the_given_start_up_logs_meet_their_targets(shared: Path) -> None:
     assert said["metrics"]["kv_tokens"]["median_ape"] <= 0.02 and said["metrics"]["kv_tokens"]["p90_ape"] <= 0.08
     assert said["metrics"]["weights"]["median_ape"] <= 0.01
     assert said["metrics"]["max_concurrency"]["p90_ape"] <= 0.08
+
+
+@pytest.mark.parametrize(
+    ("written", "config"),
+    [
+        ("Llama-3-8B (14.96 GiB)", "meta-llama/Meta-Llama-3-8B"),
+        ("Qwen2.5-7B class (14.25 GiB)", "Qwen/Qwen2.5-7B"),
+        ("facebook/opt-125m class", "facebook/opt-125m"),
+        ("Qwen3.6-27B dual + LMCache", "Qwen/Qwen3.6-27B"),
+    ],
+)
+def test_a_model_described_by_its_name_and_more_is_found_and_said_to_be_of_that_name(written: str, config: str) -> None:
+    found = ModelFolders().find(written)
+    assert found is not None and found.instead == config
+    assert ModelFolders().find("7B class (14.25 GiB)") is None
