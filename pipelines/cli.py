@@ -262,6 +262,29 @@ def replay(
 
 
 @app.command()
+def sweep(
+    rates: Annotated[
+        str, typer.Option(help="Requests a second a replica: 1,2,4 or FROM:TO:HOW_MANY; else 12 about the bounds.")
+    ] = "",
+    gpu: Annotated[str, typer.Option(help="Accelerators, as A,B; else the workspace's.")] = "",
+    tp: Annotated[str, typer.Option(help="Tensor-parallel sizes, as 1,2,4.")] = "",
+    precision: Annotated[str, typer.Option(help="Precisions, as bf16,fp8.")] = "",
+    max_num_seqs: Annotated[str, typer.Option(help="Sequences at once, as 64,128,256.")] = "",
+    max_num_batched_tokens: Annotated[str, typer.Option(help="Tokens of a step, as 2048,8192.")] = "",
+    out: Annotated[Path | None, typer.Option(help="Write one row a candidate and rate to this CSV.")] = None,
+    service: Annotated[str, typer.Option(help="Service of the workspace, where there are several.")] = "",
+    executor: ExecutorOption = None,
+    workspace: WorkspaceOption = HERE,
+    json: JsonOption = False,
+) -> None:
+    """Replay every candidate of a service at every rate: what each one keeps, and what a request costs there."""
+    from pipelines.commands.sweep import run, variants_of
+
+    variants = variants_of(gpu, tp, precision, max_num_seqs, max_num_batched_tokens)
+    run(workspace, service, rates, variants, executor=executor, out=out, json=json)
+
+
+@app.command()
 def accuracy(
     file: Annotated[Path, typer.Argument(help="CSV of start-ups or benchmarks: configuration and what was measured.")],
     models: Annotated[Path | None, typer.Option(help="Folder of org--name.json configs.", file_okay=False)] = None,

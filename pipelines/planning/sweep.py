@@ -1,14 +1,15 @@
 """Candidates x rates: what one replica of each configuration gives at each rate, on the same requests.
 
 Belongs here: the grid, its rows, and what a row of rates comes to. Does not: where its replays run
-(`pipelines.executor`), which configurations there are (`candidates`).
+(`pipelines.executor`), which configurations and rates there are (`contenders`). Every process that replays imports
+this module, so it takes no more along than a replay needs.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import Any
 
 import numpy as np
 
@@ -16,10 +17,6 @@ from estimator.goodput import TOLERANCE, ServiceLevel, queue_growth, rate_over
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.replay.workload import Floats
 from pipelines.executor import Executor, run_all
-
-if TYPE_CHECKING:
-    # Every process that replays imports this module: it takes no more along than a replay needs.
-    from pipelines.planning.candidates import Candidate
 
 QUANTILES = (50, 99)
 
@@ -43,32 +40,6 @@ class Grid:
     contenders: Sequence[Contender]
     slo: ServiceLevel
     warmup_s: float = 0.0
-
-
-def contender(candidate: Candidate) -> Contender:
-    """A candidate that fits, for the grid. Raises ValueError for limits that no engine starts with."""
-    assert candidate.step is not None and candidate.settings is not None and candidate.weights is not None
-    described: dict[str, str | int | float] = {
-        "candidate_id": candidate.candidate_id,
-        "gpu_id": candidate.gpu.gpu_id,
-        "tp": candidate.tp,
-        "precision": candidate.weights.precision,
-        "max_num_seqs": candidate.settings.max_num_seqs,
-        "max_num_batched_tokens": candidate.settings.max_num_batched_tokens,
-        "usd_per_hour": candidate.tp * float(candidate.price["usd_per_gpu_hour"]),
-    }
-    return Contender(described, candidate.step, candidate.limits, candidate.request_s)
-
-
-def usual_rates(candidates: Iterable[Candidate], count: int = 12) -> list[float]:
-    """Rates, evenly apart on a log scale, from half the weakest candidate's bound to a quarter above the strongest's.
-
-    Raises ValueError when no candidate is bounded above 0.
-    """
-    bounds = [c.bounds.capacity_rps for c in candidates if c.bounds is not None and c.bounds.capacity_rps > 0]
-    if not bounds:
-        raise ValueError("no candidate keeps the promise even for one request alone")
-    return [float(f"{rate:.3g}") for rate in np.geomspace(min(bounds) / 2, max(bounds) * 1.25, count)]
 
 
 def sweep(
