@@ -4,10 +4,10 @@ Belongs here: the interpolation of log(measured / predicted) over load, lengths 
 their fit, which points are known.
 
 Gaussian-process regression (Rasmussen and Williams, 2006, algorithm 2.1) with a kernel that is the sum of a constant
-(one factor for the whole combination) and squared exponentials over the logarithms of concurrency, lengths and GPUs,
-smaller between engine versions and between ways of spreading experts. Far from every known point the factor returns
-towards the combination's own; with no known point it is 1. Outliers (a stall, a slow start) weigh less: three rounds of
-reweighting by Student's t, 4 degrees of freedom.
+(one factor for the whole combination) and squared exponentials over the logarithms of load, lengths, GPUs and tokens of
+a step, smaller between engine versions and between ways of spreading experts. Far from every known point the factor
+returns towards the combination's own; with no known point it is 1. Outliers (a stall, a slow start) weigh less: three
+rounds of reweighting by Student's t, 4 degrees of freedom.
 """
 
 from __future__ import annotations
@@ -34,12 +34,13 @@ class Smoothness:
     """
 
     shared: float = 0.4
-    local: float = 0.2
+    local: float = 0.25
     noise: float = 0.03
     load: float = 2.0
     prompt: float = 1.5
-    answer: float = 2.0
-    gpus: float = 1.0
+    answer: float = 3.0
+    gpus: float = 1.3
+    step_tokens: float = 2.0
     other: float = 0.5
 
 
@@ -85,6 +86,7 @@ def _place(case: ServingCase, smooth: Smoothness) -> tuple[float, ...]:
         math.log(case.isl_tokens) / smooth.prompt,
         math.log(case.osl_tokens) / smooth.answer,
         math.log(sum(pool.gpus * pool.workers for pool in pools)) / smooth.gpus,
+        math.log(case.max_num_batched_tokens) / smooth.step_tokens,
     )
 
 
