@@ -30,7 +30,9 @@ class Smoothness:
     """Standard deviations of log(measured / predicted), and how far it carries, in e-folds of each quantity.
 
     `shared` is that of the combination's common factor, `local` of what varies inside it, `noise` of repeats;
-    `other` is the correlation left between two engine versions or two ways of spreading experts.
+    `other` is the correlation left between two engine versions or two ways of spreading experts. Estimated: the values
+    with the smallest mean error over closed-loop combinations corrected on 30 % of their points; half or twice any of
+    them moves the median by a tenth of itself at most.
     """
 
     shared: float = 0.4

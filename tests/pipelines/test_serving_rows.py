@@ -119,6 +119,7 @@ def test_sweeps_draw_their_lengths_and_other_files_do_not() -> None:
         ({"model": "zai-org/GLM-5"}, 0),
         ({"engine": "vllm"}, 0),
         ({"provenance": "my own"}, 0),
+        ({"gpu": "A100-80GB"}, 0),
     ],
 )
 def test_a_sweeps_scripts_say_how_long_requests_wait_to_be_seen(changes: dict[str, str], steps: float) -> None:

@@ -5,8 +5,8 @@ engine resolves for what a script leaves open (`estimator.engines`).
 
 Source: SemiAnalysisAI/InferenceX, `benchmarks/*.sh` and `benchmarks/single_node/*.sh` (2025-10 to 2026-04): each runs
 `CONC` clients with 10 prompts each, lengths drawn in [0.8, 1] of nominal, prefix caching off. Read as configuration;
-no measured value is in here. The first rule that holds is taken; scripts of one engine mostly agree, and a model or a
-GPU without a script of its own gets its engine's.
+no measured value is in here. The first rule that holds is taken; scripts of one engine mostly agree, and a
+model without a script of its own gets its engine's.
 
 - KV cache: FP8, but 16 bits in weight-only INT4, in BF16, and where a script says nothing (mixtures of experts on
   Hopper, but with TensorRT-LLM only gpt-oss). It counts for what the cache holds. For time it stays at 16 bits: in
@@ -52,9 +52,14 @@ class Run:
         return "mla" if self.served.kind == "MLA" else "moe"
 
     @property
+    def generation(self) -> str | None:
+        """The GPU's generation, such as Hopper."""
+        return gpu_family(self.gpu_id)
+
+    @property
     def hopper(self) -> bool:
         """Whether the GPU is of the Hopper generation."""
-        return gpu_family(self.gpu_id) == "Hopper"
+        return self.generation == "Hopper"
 
 
 @dataclass(frozen=True, slots=True)
@@ -67,8 +72,8 @@ class Settings:
 
 
 def settings_of(engine: str, run: Run) -> Settings:
-    """The settings a sweep's script gives an engine for a run."""
-    return _BY_ENGINE[engine](run)
+    """The settings a sweep's script gives an engine for a run; its own on generations the scripts read are not of."""
+    return _BY_ENGINE[engine](run) if run.generation in {"Hopper", "Blackwell"} else Settings()
 
 
 def _vllm(run: Run) -> Settings:
