@@ -15,7 +15,7 @@ from pipelines.commands.accuracy import run
 from pipelines.planning.measurements import read_measurements
 from pipelines.planning.serving import read_cases
 from pipelines.planning.serving.correction import correct, draw
-from pipelines.planning.serving.errors import errors, report
+from pipelines.planning.serving.errors import errors, per_row, report
 from pipelines.planning.serving.predictions import (
     REPEATED,
     SATURATED,
@@ -227,6 +227,30 @@ def test_cells_too_many_or_too_few_lose_no_row(tmp_path: Path) -> None:
     file.write_text("".join(",".join(line) + "\n" for line in lines), encoding="utf-8")
     rows = read_cases(read_measurements(file).rows, FOLDERS, CATALOG, "closed loop")
     assert [row.case is not None for row in rows] == [True, False, True]
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    rows=st.lists(
+        st.dictionaries(
+            st.sampled_from(
+                ["concurrency", "isl", "osl", "tp_size", "batch_size", "ttft_ms", "tpot_ms", "gpu", "model"]
+            ),
+            st.one_of(st.text(max_size=8), st.sampled_from(["1", "7", "1e4", "nan", "0", "-3", "gb200", "=1+1"])),
+            max_size=3,
+        ),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_whatever_a_file_holds_every_row_has_a_record_and_counts_once(rows: list[dict[str, str]]) -> None:
+    predicted = predict_rows(read_cases([{**CLOSED, **row} for row in rows], FOLDERS, CATALOG), CATALOG.profile)
+    corrected = correct(points(predicted)[0], 0.3)
+    said = report("closed loop", predicted, corrected, 0.3)
+    assert said["predicted"] + sum(said["skipped"].values()) == said["rows"] == len(rows)
+    used = len(corrected.used) + len(corrected.scored) + len(corrected.alone)
+    assert used + sum(said["left_out_of_errors"].values()) == said["predicted"]
+    assert len(per_row(predicted, corrected)) == len(rows)
 
 
 @pytest.mark.parametrize("share", [0.0, 1.0, -0.3, 30.0, float("nan")])
