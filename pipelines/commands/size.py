@@ -84,6 +84,8 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "assumed": [*sized.assumed, *calculation.assumed],
         "calculator": {figure.name: figure.value for figure in calculation.figures},
         "calculator_missing": calculation.missing,
+        "isl_tokens": calculation.isl_tokens,
+        "osl_tokens": calculation.osl_tokens,
         "fleet": list(calculation.fleet),
         "accepted_tp": accepted_tp(sized.architecture),
         "compatibility": compatibility(sized, row),

@@ -1,4 +1,4 @@
-"""What `capsheet size` shows a person: a page of tables at most 100 columns wide, in English or Chinese.
+"""What `capsheet size` shows a person: a page at most 100 columns wide, in English or Chinese.
 
 Belongs here: layout. Does not: words (`size_texts`), figures (`pipelines.planning`).
 """
@@ -14,9 +14,11 @@ from rich.table import Table
 from rich.text import Text
 
 from pipelines.commands.show import cell
-from pipelines.commands.size_texts import heading, sentence, word
+from pipelines.commands.size_texts import heading, sentence, source, word
 
 WIDTH = 100
+RULES = ("rule_", "moe_")
+"""Figures of the published rules of thumb begin so; the others are the step model's."""
 
 
 def tell(found: Mapping[str, Any], lang: str) -> None:
@@ -24,78 +26,98 @@ def tell(found: Mapping[str, Any], lang: str) -> None:
     console = Console(highlight=False)
     console = Console(width=min(console.width, WIDTH) if console.is_terminal else WIDTH, highlight=False)
     _verdict(console, found, lang)
-    _table(
-        console,
-        "account",
-        ("term", "value", "unit", "label", "note"),
-        [
-            (word(t["term"], lang), t["value"], word(t["unit"], lang), word(t["label"], lang), word(t["note"], lang))
-            for t in found["terms"]
-        ],
-        lang,
-    )
-    _calculator(console, found, lang)
+    _account(console, found["terms"], lang)
+    if found["calculator_missing"]:
+        console.print(Text(word(found["calculator_missing"], lang)))
+    elif found["feasible"]:
+        own = {name: value for name, value in found["calculator"].items() if not _is_rule(name)}
+        _calculator(console, "calculator", own, found, lang)
+        rules = {name: value for name, value in found["calculator"].items() if _is_rule(name)}
+        _calculator(console, "rules", rules, found, lang)
     _fleet(console, found["fleet"], lang)
     settings = [
-        (row["setting"], row["value"], word(row["label"], lang), word(row["source"], lang)) for row in found["settings"]
+        (row["setting"], word(_cell(row["value"]), lang), word(row["label"], lang), source(row["source"], lang))
+        for row in found["settings"]
     ]
     _table(console, "settings", ("setting", "value", "label", "source"), settings, lang)
-    if found["compatibility"]:
-        notes = [(note["note"], word(note["label"], lang)) for note in found["compatibility"]]
-        _table(console, "notes", ("note", "label"), notes, lang)
+    _notes(console, found, lang)
     if "derivation" in found:
         _derivation(console, found, lang)
-    console.print(Text(heading("command", lang), style="bold"))
+    console.print(Text(heading("command" if found["feasible"] else "not_started", lang), style="bold"))
     console.print(Text(found["launch_command"]), soft_wrap=True)
 
 
+def _is_rule(name: str) -> bool:
+    return name.startswith(RULES) or name.endswith("_rule")
+
+
 def _verdict(console: Console, found: Mapping[str, Any], lang: str) -> None:
+    def say(name: str, **values: object) -> None:
+        console.print(Text(sentence(name, lang, **values)))
+
     gpus = f"{found['gpus_per_replica']} x {found['gpu']}"
     shape = " ".join(f"{name.upper()}{found[name]}" for name in ("tp", "pp", "dp", "ep") if found[name] > 1)
     title = f"{found['model']} · {gpus}{' (' + shape + ')' if shape else ''} · {found['engine']} "
-    console.print(Text(title + found["engine_version"], style="bold"))
-    console.print(
-        Text(
-            sentence(
-                "parameters",
-                lang,
-                total=_billions(found["parameters_total"]),
-                active=_billions(found["parameters_active"]),
-                attention=found["attention"],
-                precision=found["precision"],
-            )
-        )
+    console.print(Text(title + found["engine_version"], style="bold"), soft_wrap=True)
+    say(
+        "parameters",
+        total=_billions(found["parameters_total"]),
+        active=_billions(found["parameters_active"]),
+        attention=found["attention"],
+        precision=found["precision"],
     )
     if found["feasible"]:
-        held = {"held": found["max_concurrency"], "length": found["max_model_len"], "tokens": found["kv_budget_tokens"]}
-        console.print(Text(sentence("fits", lang, **held)))
+        say("fits", held=found["max_concurrency"], length=found["max_model_len"], tokens=found["kv_budget_tokens"])
+        _serves(say, found, lang)
     else:
-        console.print(Text(sentence("not", lang, why="; ".join(word(reason, lang) for reason in found["reasons"]))))
+        say("not", why=_listed(found["reasons"], lang))
         console.print(Text(word(found["least_change"], lang)))
     for warning in found["warnings"]:
-        console.print(Text(sentence("warning", lang, why=word(warning, lang))))
+        say("warning", why=word(warning, lang))
     if found["assumed"]:
-        console.print(Text(sentence("assumed", lang, what="; ".join(word(item, lang) for item in found["assumed"]))))
+        say("assumed", what=_listed(found["assumed"], lang))
+
+
+def _listed(texts: Sequence[str], lang: str) -> str:
+    return sentence("and", lang).join(word(text, lang) for text in texts)
+
+
+def _serves(say: Any, found: Mapping[str, Any], lang: str) -> None:
+    """The answer most people came for: how many requests of their length, at which rate, and what binds."""
+    known = found["calculator"]
+    if not known:
+        return
+    lengths = {"isl": found["isl_tokens"], "osl": found["osl_tokens"], "bound": word(known["bottleneck"], lang)}
+    if known["concurrency_limit"] < 1:
+        say("serves_none", **lengths)
+        return
+    rate, first = cell(known["capacity_rps"]), known["first_load_test_requests"]
+    say("serves", **lengths, limit=known["concurrency_limit"], rate=rate, first=first)
 
 
 def _billions(count: float) -> str:
     return f"{count / 1e9:,.3g} B" if count < 1e12 else f"{count / 1e12:,.3g} T"
 
 
-def _calculator(console: Console, found: Mapping[str, Any], lang: str) -> None:
-    if found["calculator_missing"]:
-        console.print(Text(word(found["calculator_missing"], lang)))
-        return
+def _account(console: Console, terms: Sequence[Mapping[str, Any]], lang: str) -> None:
+    rows = [
+        (word(t["term"], lang), t["value"], word(t["unit"], lang), word(t["label"], lang), word(t["note"], lang))
+        for t in terms
+    ]
+    _table(console, "account", ("term", "value", "unit", "label", "note"), rows, lang)
+
+
+def _calculator(console: Console, title: str, figures: Mapping[str, Any], found: Mapping[str, Any], lang: str) -> None:
     rows = [
         (
             word(name, lang),
-            word(value, lang) if isinstance(value, str) else value,
+            heading("unbound", lang) if value is None else word(value, lang) if isinstance(value, str) else value,
             word(found["units"][name], lang),
             word(found["labels"][name], lang),
         )
-        for name, value in found["calculator"].items()
+        for name, value in figures.items()
     ]
-    _table(console, "calculator", ("figure", "value", "unit", "label"), rows, lang)
+    _table(console, title, ("figure", "value", "unit", "label"), rows, lang)
 
 
 def _fleet(console: Console, fleet: Sequence[Mapping[str, Any]], lang: str) -> None:
@@ -113,28 +135,66 @@ def _fleet(console: Console, fleet: Sequence[Mapping[str, Any]], lang: str) -> N
     _table(console, "fleet", ("tier", "requests", "gpus", "weights", "cache", "held"), rows, lang)
 
 
+def _notes(console: Console, found: Mapping[str, Any], lang: str) -> None:
+    """One note a paragraph with its label and source: sentences read badly in narrow columns."""
+    notes = list(found["compatibility"])
+    if found["checkpoint"]:
+        notes.insert(0, {"note": found["checkpoint"], "label": "verified", "source": found["source"]})
+    if not notes:
+        return
+    console.print(Text(heading("notes", lang), style="bold"))
+    for note in notes:
+        known = f"{word(note['label'], lang)}: {source(note['source'], lang)}"
+        _indented(console, f"{word(note['note'], lang)} [{known}]", "- ")
+    console.print()
+
+
+def _indented(console: Console, text: str, mark: str = "  ") -> None:
+    """A paragraph whose every line begins under its first letter."""
+    grid = Table.grid()
+    grid.add_column(width=len(mark))
+    grid.add_column(overflow="fold")
+    grid.add_row(Text(mark), Text(text))
+    console.print(grid)
+
+
 def _derivation(console: Console, found: Mapping[str, Any], lang: str) -> None:
     console.print(Text(heading("derivation", lang), style="bold"))
+
+    def detail(name: str, text: str) -> None:
+        if text:
+            _indented(console, f"{heading(name, lang)}: {text}")
+
     for step in found["derivation"]:
-        value = f"{step['step']} = {cell(step['value'])} {step['unit']} [{word(step['label'], lang)}]"
-        console.print(Text(value))
-        inputs = ", ".join(f"{name} {cell(value)}" for name, value in step["inputs"].items())
-        for name, text in (("formula", step["formula"]), ("inputs", inputs), ("source", step["source"])):
-            if text:
-                console.print(Text(f"  {heading(name, lang)}: {text}"))
-    rows = [
-        (row["name"], row["value"], f"{cell(row['usual_low'])} - {cell(row['usual_high'])}", row["unit"], row["source"])
-        for row in found["coefficients"]
-    ]
-    _table(console, "coefficients", ("figure", "value", "usual", "unit", "source"), rows, lang)
+        value = heading("unbound", lang) if step["value"] is None else cell(step["value"])
+        label = word(step["label"], lang)
+        console.print(Text(f"{step['step']} = {value} {step['unit']}".rstrip() + f" [{label}]"))
+        detail("formula", word(step["formula"], lang))
+        detail("inputs", ", ".join(f"{name} {cell(value)}" for name, value in step["inputs"].items()))
+        detail("source", source(step["source"], lang))
+    console.print(Text("\n" + heading("coefficients", lang), style="bold"))
+    for row in found["coefficients"]:
+        usual = f"{cell(row['usual_low'])} - {cell(row['usual_high'])}"
+        console.print(Text(f"{row['name']} = {cell(row['value'])} {row['unit']} [{word(row['label'], lang)}]"))
+        detail("meaning", word(row["meaning"], lang))
+        detail("default", f"{cell(row['default'])}; {heading('usual', lang)} {usual}")
+        detail("source", source(row["source"], lang))
+    console.print()
 
 
 def _table(console: Console, title: str, columns: Sequence[str], rows: Sequence[Sequence[Any]], lang: str) -> None:
-    """One table; text is shown as it is, never as markup."""
+    """One table; text is shown as it is, never as markup. A table without rows is left out."""
+    if not rows:
+        return
     table = Table(title=heading(title, lang), box=box.SIMPLE_HEAD, title_justify="left", title_style="bold")
     for at, name in enumerate(columns):
-        numeric = all(isinstance(row[at], int | float | type(None)) for row in rows) or name == "value"
+        numeric = all(isinstance(row[at], int | float | type(None)) for row in rows) or name in {"value", "gpus"}
         table.add_column(Text(heading(name, lang)), justify="right" if numeric else "left", overflow="fold")
     for row in rows:
-        table.add_row(*(Text(cell(value)) for value in row))
+        table.add_row(*(Text(_cell(value)) for value in row))
     console.print(table)
+
+
+def _cell(value: Any) -> str:
+    """Counts with their thousands apart, the rest as everywhere."""
+    return f"{value:,}" if isinstance(value, int) and not isinstance(value, bool) else cell(value)

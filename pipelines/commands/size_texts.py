@@ -1,22 +1,29 @@
-"""The words of `capsheet size` in English and Chinese, as data.
+"""The words of `capsheet size` in English and Chinese.
 
-Belongs here: headings, names of figures and terms, and patterns for the estimator's sentences. Does not: layout.
-A name without an entry is shown as it is.
+Belongs here: headings, names of figures and terms, and looking a text up. Does not: layout (`size_page`), sentences
+(`size_phrases`), sources (`size_sources`).
 """
 
 from __future__ import annotations
 
 import re
+from collections.abc import Callable
+from functools import cache
+
+from pipelines.commands.size_phrases import PHRASES
+from pipelines.commands.size_sources import MEANINGS, SOURCES, WORDS
 
 LANGUAGES = ("en", "zh")
 
 HEADINGS = {
     "account": ("Memory of one GPU", "单卡显存账"),
-    "calculator": ("Time and throughput of one replica", "单副本的时延与吞吐"),
+    "calculator": ("Time and throughput of one replica, from the step model", "单副本的时延与吞吐(步时模型)"),
+    "rules": ("The published rules of thumb, to compare", "公开经验公式(对照)"),
     "fleet": ("Fleet tiers, at the whole context length", "部署档位(按完整上下文长度)"),
     "settings": ("Engine settings as resolved", "引擎参数(解析后)"),
     "notes": ("Notes", "说明"),
     "command": ("Launch command", "启动命令"),
+    "not_started": ("Launch command, which does not start as it stands", "启动命令(现状无法启动)"),
     "derivation": ("Derivation", "推导过程"),
     "coefficients": (
         "Coefficients, each may be set with --coefficient NAME=VALUE",
@@ -38,17 +45,29 @@ HEADINGS = {
     "held": ("holds", "可容纳"),
     "usual": ("usual range", "常见范围"),
     "default": ("default", "默认值"),
+    "meaning": ("meaning", "含义"),
     "formula": ("formula", "公式"),
     "inputs": ("inputs", "输入"),
-    "none": ("no size up to 16", "16 卡以内无可行规模"),
+    "none": ("none up to TP 16", "TP 16 以内无"),
+    "unbound": ("does not bind", "不限"),
 }
 
 SENTENCES = {
     "fits": (
-        "Fits: {held:,.2f} requests of {length:,} tokens at once on one engine core, {tokens:,} tokens of KV cache.",
-        "可以部署:单个引擎核心可同时容纳 {held:,.2f} 个 {length:,} token 的请求,KV 缓存共 {tokens:,} token。",
+        "Fits: the KV cache of one engine core takes {tokens:,} tokens, or {held:,.2f} requests of {length:,} tokens.",
+        "可以部署:单个引擎核心的 KV 缓存可容 {tokens:,} token,即 {held:,.2f} 个 {length:,} token 的请求。",
+    ),
+    "serves": (
+        "Requests of {isl:,} + {osl:,} tokens: at most {limit:,} at once in the replica (bound: {bound}), {rate} a "
+        "second; begin a load test at {first:,}.",
+        "{isl:,} + {osl:,} token 的请求:副本最多同时 {limit:,} 个(约束:{bound}),每秒 {rate} 个;压测自 {first:,} 个起。",
+    ),
+    "serves_none": (
+        "Requests of {isl:,} + {osl:,} tokens: not even one meets the targets (bound: {bound}).",
+        "{isl:,} + {osl:,} token 的请求:单个也不能达标(约束:{bound})。",
     ),
     "not": ("Does not fit: {why}.", "无法部署:{why}。"),
+    "and": ("; ", ";"),
     "warning": ("Warning: {why}.", "警告:{why}。"),
     "assumed": ("Assumed: {what}.", "假设:{what}。"),
     "parameters": (
@@ -115,78 +134,25 @@ NAMES = {
     "blocks": ("blocks", "块"),
     "replicas": ("replicas", "副本"),
     "share": ("share", "比例"),
-    "left free on purpose": ("left free on purpose", "有意留空"),
-    "no recurrent layers": ("no recurrent layers", "无循环层"),
-    "recurrent layers": ("recurrent layers", "循环层"),
-    "as the engine prints it": ("as the engine prints it", "与引擎日志口径一致"),
-    "agrees with the config": ("agrees with the config", "与 config 相符"),
-    "share of visible memory": ("share of visible memory", "占可见显存"),
-    "deducted from the budget": ("deducted from the budget", "从预算中扣除"),
-    "outside the budget: keep this much free": (
-        "outside the budget: keep this much free",
-        "在预算之外:须另留这么多",
-    ),
+    "yes": ("yes", "是"),
+    "no": ("no", "否"),
 }
-
-_NUMBER = r"([\d,.]+)"
-PATTERNS: tuple[tuple[str, str], ...] = (
-    (rf"TP {_NUMBER} does not divide {_NUMBER} attention heads", r"TP \1 不能整除 \2 个注意力头"),
-    (rf"TP {_NUMBER} and {_NUMBER} key/value heads do not divide one another", r"TP \1 与 \2 个 KV 头互不整除"),
-    (rf"TP {_NUMBER} does not divide the feed-forward width {_NUMBER}", r"TP \1 不能整除前馈宽度 \2"),
-    (rf"TP {_NUMBER} does not divide the expert width {_NUMBER}", r"TP \1 不能整除专家宽度 \2"),
-    (
-        rf"max_model_len {_NUMBER} is beyond the {_NUMBER} tokens the model allows",
-        r"max_model_len \1 超过模型允许的 \2 token",
-    ),
-    (
-        rf"no memory is left for the KV cache: (-?[\d,.]+) GiB a GPU after {_NUMBER} of weights on {_NUMBER} visible",
-        r"没有显存可留给 KV 缓存:可见 \3 GiB,权重占 \2 GiB 后每卡剩 \1 GiB",
-    ),
-    (
-        rf"the KV cache's {_NUMBER} blocks hold no request of max_model_len {_NUMBER} \({_NUMBER} blocks\)",
-        r"KV 缓存的 \1 个块放不下一个 max_model_len \2 的请求(需 \3 个块)",
-    ),
-    (rf"It fits with (--[\w-]+) {_NUMBER}\.", r"改为 \1 \2 即可。"),
-    (rf"It fits with tensor parallel {_NUMBER}\.", r"改为张量并行 \1 即可。"),
-    (r"It fits in (\w+)\.", r"权重改用 \1 即可。"),
-    (rf"It fits on a GPU with {_NUMBER} GiB visible\.", r"换用可见显存 \1 GiB 的 GPU 即可。"),
-    (
-        r"No single change of utilisation, length, tensor parallel, precision or GPU makes it fit; combine them\.",
-        "单独改利用率、长度、张量并行、精度或 GPU 都不够,须组合调整。",
-    ),
-    (
-        rf"CUDA graphs take {_NUMBER} GiB outside the budget and {_NUMBER} GiB is left: warm-up may run out",
-        r"CUDA 图需占预算外 \1 GiB,仅剩 \2 GiB:预热时可能显存不足",
-    ),
-    (
-        r"(\S+) ([\d.]+): the newest the catalogue has figures of",
-        r"\1 \2:目录中有数据的最新版本",
-    ),
-    (rf"isl {_NUMBER} tokens", r"输入 \1 token"),
-    (rf"osl {_NUMBER} tokens", r"输出 \1 token"),
-    (rf"(TTFT|TPOT) target {_NUMBER} ms", r"\1 目标 \2 ms"),
-    (rf"requests of {_NUMBER} tokens, in whole blocks", r"每请求 \1 token,按整块计"),
-    (rf"{_NUMBER} sequences, {_NUMBER} batched tokens", r"\1 个序列,每步 \2 token"),
-    (rf"{_NUMBER} group\(s\) of layers", r"\1 组层"),
-    (
-        r"no source gives (\S+)'s memory bandwidth or 16-bit rate, so no time is computed",
-        r"没有来源给出 \1 的显存带宽或 16 位算力,故不计算时间",
-    ),
-)
-"""The estimator's sentences, whole, and their Chinese."""
 
 
 def word(text: str, lang: str) -> str:
-    """A heading, name, label or sentence of the estimator in a language; unknown text stays as it is."""
-    at = LANGUAGES.index(lang)
-    if text in HEADINGS and text not in NAMES:
-        return HEADINGS[text][at]
+    """A name, label, unit or sentence in a language; text nobody has translated stays as it is."""
     if text in NAMES:
-        return NAMES[text][at]
-    if lang == "zh":
-        for pattern, translated in PATTERNS:
-            if re.fullmatch(pattern, text):
-                return re.sub(pattern, translated, text)
+        return NAMES[text][LANGUAGES.index(lang)]
+    return _chinese(text) if lang == "zh" else text
+
+
+def source(text: str, lang: str) -> str:
+    """Where a figure comes from; citations keep the names of projects, files and versions."""
+    if lang != "zh":
+        return text
+    text = _chinese(text)
+    for pattern, translated in WORDS:
+        text = re.sub(pattern, translated, text)
     return text
 
 
@@ -198,3 +164,38 @@ def heading(name: str, lang: str) -> str:
 def sentence(name: str, lang: str, **values: object) -> str:
     """A sentence with its values."""
     return SENTENCES[name][LANGUAGES.index(lang)].format(**values)
+
+
+def _chinese(text: str) -> str:
+    """A sentence in Chinese: whole, else each sentence or clause of it that is known."""
+    for pattern, translated in _patterns():
+        found = pattern.fullmatch(text)
+        if found:
+            parts = {name: _TURN.get(name[:2], str)(value) for name, value in found.groupdict().items()}
+            return translated.format(**parts)
+    for join, split in (("", r"(?<=\.) (?=[A-Z])"), (";", "; ")):
+        parts_ = re.split(split, text)
+        if len(parts_) > 1:
+            known = [_chinese(part) for part in parts_]
+            return join.join(known) if known != parts_ else text
+    return text
+
+
+def _chinese_source(text: str) -> str:
+    return source(text, "zh")
+
+
+_TURN: dict[str, Callable[[str], str]] = {"t_": _chinese, "s_": _chinese_source}
+"""How a placeholder's text is translated in turn, by the first letters of its name."""
+
+
+@cache
+def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
+    """The pairs with their English compiled: `{x}` matches any text, as little as it can."""
+    return tuple((_compiled(english), chinese) for english, chinese in (*PHRASES, *SOURCES, *MEANINGS))
+
+
+def _compiled(english: str) -> re.Pattern[str]:
+    parts = re.split(r"\{(\w+)\}", english)
+    pattern = "".join(f"(?P<{part}>.+?)" if at % 2 else re.escape(part) for at, part in enumerate(parts))
+    return re.compile(pattern, re.DOTALL)

@@ -53,6 +53,9 @@ class Calculation:
     fleet: tuple[dict[str, Any], ...]
     assumed: tuple[str, ...]
     missing: str = ""
+    isl_tokens: int = 0
+    """Lengths of the mean request that everything is of."""
+    osl_tokens: int = 0
 
 
 @dataclass(frozen=True, slots=True)
@@ -85,14 +88,14 @@ def calculate(sized: Sized, catalog: Catalog) -> Calculation:
     fleet = tuple(fleet_tiers(sized, catalog))
     if math.isnan(gpu.memory_bandwidth_gbs) or math.isnan(gpu.fp16_dense_tflops):
         lacking = f"no source gives {gpu.gpu_id}'s memory bandwidth or 16-bit rate, so no time is computed"
-        return Calculation((), table, fleet, tuple(assumed), lacking)
+        return Calculation((), table, fleet, tuple(assumed), lacking, isl, osl)
     try:
         figures = _figures(sized, {**chosen, **own}, values, isl, osl)
     except ValueError as error:
         raise CapsheetError(f"--coefficient: {error}") from None
     targets = ((ask.ttft_ms, "TTFT", TTFT_MS), (ask.tpot_ms, "TPOT", TPOT_MS))
     assumed += [f"{name} target {default:g} ms" for given, name, default in targets if given is None]
-    return Calculation(tuple(figures), table, fleet, tuple(assumed))
+    return Calculation(tuple(figures), table, fleet, tuple(assumed), "", isl, osl)
 
 
 def _lengths(sized: Sized) -> tuple[int, int, list[str]]:
@@ -216,9 +219,9 @@ def _bound_figures(
         ),
         _step(
             "l_requests",
-            (bound.l_requests or 0) * lanes,
+            None if (bound.l_requests or 0) >= LARGEST_BATCH else (bound.l_requests or 0) * lanes,
             "requests",
-            "L: largest batch whose TPOT, prefills included, meets the target",
+            "L: largest batch whose TPOT, prefills included, meets the target; none where no batch misses it",
             {"tpot_target_ms": tpot_ms, "lanes": lanes},
         ),
         _step(
@@ -229,7 +232,7 @@ def _bound_figures(
             {"tpot_target_ms": tpot_ms, "context_tokens": load.mean_context_tokens, "lanes": lanes},
         ),
         _step("concurrency_limit", limit, "requests", "the smallest of K, L, TTFT and max_num_seqs", {}),
-        _step("bottleneck", bound.binding, "", "the bound that gives the limit", {}),
+        _step("bottleneck", bound.binding, "", "the bound that gives the limit, or a full token budget before it", {}),
         _step("capacity_rps", bound.capacity_rps * lanes, "1/s", "rate that keeps the limit in the engine", {}),
         Figure(
             "first_load_test_requests",
@@ -285,7 +288,7 @@ def _efficiency_figures(
     ]
 
 
-def _step(name: str, value: float | int | str, unit: str, formula: str, inputs: Mapping[str, object]) -> Figure:
+def _step(name: str, value: float | int | str | None, unit: str, formula: str, inputs: Mapping[str, object]) -> Figure:
     return Figure(name, value, unit, "estimated", STEP, formula, inputs)
 
 

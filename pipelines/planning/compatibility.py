@@ -23,6 +23,7 @@ from pipelines.planning.sizing import Sized
 
 _RUNTIME_QUANTISATION = {"vllm": {"fp8"}, "sglang": {"fp8", "int8"}}
 """Precisions an engine makes of a 16-bit checkpoint as it loads it; the others need a checkpoint of their own."""
+_PLAIN = ("bf16 weights", "fp16 weights")
 _MEASURED = {"NVIDIA"}
 """Makers whose cards the catalogue has start-up logs of, by and large."""
 _TRT_DOCS = "TensorRT-LLM documentation, trtllm-serve"
@@ -37,17 +38,7 @@ def compatibility(sized: Sized, card: Mapping[str, Any]) -> list[dict[str, Any]]
 
     gpu, engine = sized.gpu, f"{sized.engine} {sized.version}"
     generation = str(card["arch"])
-    for support in sized.support:
-        if support.accepted is None:
-            note(f"no source says whether {engine} takes {support.feature}", support.label, support.source)
-        elif support.weights_only:
-            note(
-                f"{support.feature}: stored so, widened to 16 bits in the kernel; that saves memory and not compute",
-                support.label,
-                support.source,
-            )
-        elif support.accepted and support.since:
-            note(f"{sized.engine} takes {support.feature} from {support.since} on", support.label, support.source)
+    _support_notes(sized, note)
     _card_notes(sized, generation, note)
     if card["vendor"] not in _MEASURED:
         note(
@@ -98,6 +89,24 @@ def compatibility(sized: Sized, card: Mapping[str, Any]) -> list[dict[str, Any]]
             "engine profile",
         )
     return notes
+
+
+def _support_notes(sized: Sized, note: Any) -> None:
+    """What the support table says of the model's type and its weights."""
+    engine = f"{sized.engine} {sized.version}"
+    for support in sized.support:
+        if support.accepted is None:
+            if support.feature.startswith(_PLAIN):
+                continue  # 16-bit weights run wherever the card has the type, which the card's notes say
+            note(f"no source says whether {engine} takes {support.feature}", support.label, support.source)
+        elif support.weights_only:
+            note(
+                f"{support.feature}: stored so, widened to 16 bits in the kernel; that saves memory and not compute",
+                support.label,
+                support.source,
+            )
+        elif support.accepted and support.since:
+            note(f"{sized.engine} takes {support.feature} from {support.since} on", support.label, support.source)
 
 
 def _card_notes(sized: Sized, generation: str, note: Any) -> None:

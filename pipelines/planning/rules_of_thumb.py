@@ -121,7 +121,7 @@ def figures(sized: Sized, values: Mapping[str, float], load: MeanLoad, tpot_ms: 
             "rule_tpot_floor_ms",
             1000 * rules.weight_read_seconds(whole / ask.tp / GB, bandwidth),
             "ms",
-            "weights of a GPU / its bandwidth: no decode step that reads them all is faster",
+            "weights of a GPU, embedding left out / its bandwidth: no decode step that reads them all is faster",
             {"weights_gb": whole / ask.tp / GB, "bandwidth_gbs": bandwidth},
             "datasheet bandwidth",
         ),
