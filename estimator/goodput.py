@@ -183,7 +183,7 @@ class Goodput:
     `rate_rps` is 0) it is the one that is broken, and `reason` says by how much. `saturated`: the workload is too short
     to find the limit, since no rate broke the promise or at this one it arrives within the time two answers take; the
     true limit is not known. `monotone` False: a rate failed below one that held; `rate_rps` is then the largest that
-    held below the lowest that failed.
+    held below the lowest that failed, `failed_rps` (infinite when none did).
     """
 
     rate_rps: float
@@ -193,10 +193,18 @@ class Goodput:
     replay: Replay
     counted: Mask
     evaluations: tuple[Evaluation, ...]
+    tolerance: float
+    failed_rps: float
     saturated: bool = False
     monotone: bool = True
     unreachable: bool = False
     reason: str = ""
+
+    @property
+    def found(self) -> bool:
+        """Whether the limit is known to within the tolerance: bracketed that closely, by a search nothing fooled."""
+        near = self.failed_rps <= self.rate_rps * (1 + self.tolerance)
+        return near and self.monotone and not self.saturated
 
 
 def goodput(
@@ -220,6 +228,7 @@ def goodput(
     at every rate. `guess_rps` is where to look first (the K and L bounds give one); the workload's own rate otherwise.
     When the guess fails, a rate next to idle decides whether the promise can be kept at all; then bisection. The last
     evaluations look 10 % below the answer and 10 % above the failure next to it, for a search that was fooled.
+    `Goodput.found` says whether all of that came to an answer.
 
     Raises ValueError for a tolerance or a number of evaluations that cannot work, and for a workload of fewer than 2
     requests or without duration.
@@ -317,6 +326,8 @@ class _Search:
             replay=shown,
             counted=self.counted,
             evaluations=tuple(self.done),
+            tolerance=self.tolerance,
+            failed_rps=high,
             saturated=low > 0 and (math.isinf(high) or bool(in_flight_at_once)),
             monotone=not any(e.feasible and e.rate_rps > high for e in self.done),
             unreachable=low == 0,

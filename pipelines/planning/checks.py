@@ -56,10 +56,14 @@ def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
     rows.append(
         _row(
             f"{name}: the goodput search found the limit",
-            reach.monotone and not reach.saturated,
+            reach.found,
             f"{len(reach.evaluations)} replays, {'monotone' if reach.monotone else 'not monotone'}, "
-            f"{'no rate broke the promise' if reach.saturated else 'bracketed'}",
-            "bracketed and monotone",
+            + (
+                "no rate broke the promise"
+                if reach.saturated
+                else f"{reach.rate_rps:.4g} requests/s held, {reach.failed_rps:.4g} did not"
+            ),
+            f"monotone, bracketed within {reach.tolerance:.0%}",
             "Give a longer trace or window: the true goodput differs from the one shown.",
         )
     )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -175,6 +177,8 @@ def test_the_cap_on_evaluations_is_kept() -> None:
     found = search(one_server(3000, 50.0), ServiceLevel({0.99: 0.1}), max_evaluations=6, guess_rps=1e-3)
     assert len(found.evaluations) == 6
     assert found.rate_rps == max(e.rate_rps for e in found.evaluations if e.feasible)
+    # Out of replays before the limit was near: not passed off as found.
+    assert found.failed_rps > found.rate_rps * (1 + found.tolerance) and not found.found
 
 
 def test_the_search_ends_within_its_tolerance() -> None:
@@ -185,9 +189,31 @@ def test_the_search_ends_within_its_tolerance() -> None:
         ServiceLevel({0.99: 2.0}, {0.99: 0.1}),
         tolerance=0.01,
     )
-    assert found.monotone
-    failed = min(e.rate_rps for e in found.evaluations if not e.feasible)
-    assert found.rate_rps < failed <= found.rate_rps * 1.01 * (1 + 1e-9)
+    assert found.found and found.monotone and found.tolerance == 0.01
+    assert found.failed_rps == min(e.rate_rps for e in found.evaluations if not e.feasible)
+    assert found.rate_rps < found.failed_rps <= found.rate_rps * 1.01
+
+
+@pytest.mark.parametrize(
+    ("holds", "answer_rps", "monotone"),
+    [
+        (lambda rate: rate < 60, 60.0, True),
+        # Holds again just above the first failure: the answer stays below it, and is said to be doubtful.
+        (lambda rate: rate < 60 or 64 < rate < 70, 60.0, False),
+        # Fails just below what seemed to be the limit: the search goes down, and says so.
+        (lambda rate: rate < 50 or 56 < rate < 60, 50.0, False),
+    ],
+)
+def test_a_search_that_was_fooled_answers_below_the_lowest_failure_and_says_so(
+    holds: Callable[[float], bool], answer_rps: float, monotone: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def meets(_: ServiceLevel, result: Replay, counted: np.ndarray) -> bool:
+        return holds((len(result.arrival_s) - 1) / float(result.arrival_s[-1] - result.arrival_s[0]))
+
+    monkeypatch.setattr(ServiceLevel, "meets", meets)
+    found = search(one_server(2000, 58.0), ServiceLevel({0.99: 1.0}), guess_rps=57.0)
+    assert found.monotone == monotone and found.found == monotone
+    assert answer_rps / 1.02 <= found.rate_rps < answer_rps
 
 
 @pytest.mark.parametrize(
