@@ -225,7 +225,7 @@ def _stage(case: _Case, stage: ranks.Stage, share: float) -> _StageAccount:
     ep = min(case.ep, expert_ranks)
     weights_gib = ranks.rank_weight_bytes(architecture, case.weights, stage, case.tp, expert_ranks, ep, known) / GIB
     activation = overheads.activation_gib(architecture, case.weights, settings, stage, case.tp, expert_ranks, ep, known)
-    graph = overheads.graph_gib(settings, stage, known)
+    graph = overheads.graph_gib(settings, stage, case.tp, known)
     outside = overheads.non_torch(known, case.tp, case.pp).value
     visible = case.accelerator.visible_memory_gib
     if settings.engine == "sglang":

@@ -23,6 +23,8 @@ from estimator.hardware import GIB
 from estimator.memory.ranks import BYTES, Stage
 from estimator.weights import Weights
 
+QUERY_WIDTH = 4096
+"""Width of the queries on a rank the profile's figure of CUDA graphs is for; no start-up shows it growing beyond."""
 WORKSPACE_ROWS = 65_536
 """Tokens the grouped GEMM works on at once; longer batches are cut (vLLM fused_moe chunk size)."""
 
@@ -123,12 +125,15 @@ def non_torch(known: Mapping[str, Known], tp: int, pp: int) -> Known:
     return Known(0.0, "assumed", "the profile has no figure")
 
 
-def graph_gib(settings: EngineSettings, stage: Stage, known: Mapping[str, Known]) -> float:
-    """CUDA graphs of a stage, GiB: a base, each layer, and more with experts, by how many batch sizes are captured."""
+def graph_gib(settings: EngineSettings, stage: Stage, tp: int, known: Mapping[str, Known]) -> float:
+    """CUDA graphs of a stage, GiB: a base, each layer by the width of its queries on a rank, and more with experts, by
+    how many batch sizes are captured."""
     if settings.enforce_eager:
         return 0.0
     routed = any(layer.feed_forward.experts for layer in stage.layers)
     whole = value(known, "graph_base_gib") + len(stage.layers) * value(known, "graph_gib_per_layer")
+    widths = (layer.attention.heads * layer.attention.head_dim / tp for layer in stage.layers)
+    whole += sum(min(1.0, width / QUERY_WIDTH) for width in widths) * value(known, "graph_gib_per_query_width")
     whole += value(known, "graph_gib_experts") if routed else 0.0
     largest = value(known, "graph_capture_sequences", 512.0)
     captured = min(largest, 2.0 * settings.max_num_seqs)
