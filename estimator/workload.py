@@ -11,11 +11,12 @@ from dataclasses import dataclass
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.length_classes import joint_ends
+
 Ints = NDArray[np.int64]
 Floats = NDArray[np.float64]
 
-LENGTH_EDGES_TOKENS = (0, 128, 512, 2_048, 8_192, 32_768, 131_072, 1_048_576)
-"""Upper ends of the length classes, inclusive; the trace-to-GPU method profiles at these lengths."""
+HOURS_A_DAY, DAYS_A_WEEK, HOUR_S = 24, 7, 3_600.0
 
 
 @dataclass(frozen=True, slots=True)
@@ -38,29 +39,32 @@ def _class_name(low: int, high: int) -> str:
     return f"{short(low)}-{short(high)}"
 
 
-def joint_buckets(isl_tokens: Ints, osl_tokens: Ints, edges: tuple[int, ...] = LENGTH_EDGES_TOKENS) -> list[Bucket]:
+def joint_buckets(isl_tokens: Ints, osl_tokens: Ints) -> list[Bucket]:
     """Joint ISL x OSL buckets that hold at least one request, ordered by input, then output length.
 
-    Every request is in exactly one bucket; lengths past the last edge join a class that ends at the longest seen.
+    The classes follow the data (`length_classes`); every request is in exactly one bucket.
     """
-    top = int(max(isl_tokens.max(initial=0), osl_tokens.max(initial=0)))
-    bounds = (*edges, top) if top > edges[-1] else edges
-    ends = np.asarray(bounds[1:], dtype=np.int64)
-    isl_class = np.searchsorted(ends, isl_tokens, side="left")
-    osl_class = np.searchsorted(ends, osl_tokens, side="left")
-    code = isl_class * len(ends) + osl_class
+    if not len(isl_tokens):
+        return []
+    isl_ends, osl_ends = joint_ends(isl_tokens, osl_tokens)
+    isl_bounds, osl_bounds = (0, *isl_ends), (0, *osl_ends)
+    isl_class = np.searchsorted(isl_ends, isl_tokens, side="left")
+    osl_class = np.searchsorted(osl_ends, osl_tokens, side="left")
+    code = isl_class * len(osl_ends) + osl_class
     order = np.argsort(code, kind="stable").astype(np.int64)
     codes, starts = np.unique(code[order], return_index=True)
     buckets = []
     for present, members in zip(codes, np.split(order, starts[1:]), strict=True):
-        i, o = divmod(int(present), len(ends))
+        i, o = divmod(int(present), len(osl_ends))
+        isl_name = _class_name(isl_bounds[i] + 1, isl_bounds[i + 1])
+        osl_name = _class_name(osl_bounds[o] + 1, osl_bounds[o + 1])
         buckets.append(
             Bucket(
-                f"in {_class_name(bounds[i] + 1, bounds[i + 1])} / out {_class_name(bounds[o] + 1, bounds[o + 1])}",
-                bounds[i] + 1,
-                bounds[i + 1],
-                bounds[o] + 1,
-                bounds[o + 1],
+                f"in {isl_name} / out {osl_name}",
+                isl_bounds[i] + 1,
+                isl_bounds[i + 1],
+                osl_bounds[o] + 1,
+                osl_bounds[o + 1],
                 members,
             )
         )
@@ -96,6 +100,60 @@ def gap_variation(arrival_s: Floats) -> float | None:
     if len(gaps) < 2 or gaps.mean() <= 0:
         return None
     return float(gaps.std() / gaps.mean())
+
+
+def count_dispersion(arrival_s: Floats, window_s: float) -> float | None:
+    """Variance over mean of the arrivals in whole windows: 1 for Poisson at any window, above it for bursts that last.
+
+    Gaps alone do not show bursts longer than themselves; counts do. None when there are fewer than ten whole windows.
+    """
+    counts = window_counts(arrival_s, window_s)[:-1]
+    if len(counts) < 10 or counts.mean() <= 0:
+        return None
+    return float(counts.var() / counts.mean())
+
+
+@dataclass(frozen=True, slots=True)
+class Season:
+    """A stretch that comes again: an hour of the day or a day of the week (0 is Monday), UTC.
+
+    `covered_h`: hours of the trace that fall in it. `factor`: its rate over the trace's mean rate.
+    """
+
+    period: str
+    slot: int
+    covered_h: float
+    requests: int
+    arrival_rps: float
+    factor: float
+
+
+def seasons(first_arrival_s: float, arrival_s: Floats) -> list[Season]:
+    """Hours of the day and days of the week that the trace covers, with their rates.
+
+    `first_arrival_s` is the first arrival in seconds since 1970, UTC; `arrival_s` counts from it. Rates are over the
+    time that the trace spends in each, so that a trace of nine days does not make two weekdays look busier. A trace
+    shorter than a day has no hours to compare, one shorter than a week no weekdays.
+    """
+    span_s = float(arrival_s[-1]) if len(arrival_s) else 0.0
+    mean_rps = len(arrival_s) / span_s if span_s > 0 else 0.0
+    found: list[Season] = []
+    for period, unit_s, units, offset_s in (
+        ("hour", HOUR_S, HOURS_A_DAY, 0.0),
+        ("weekday", HOUR_S * HOURS_A_DAY, DAYS_A_WEEK, 3 * HOUR_S * HOURS_A_DAY),  # 1970 began on a Thursday
+    ):
+        if span_s < unit_s * units:
+            continue
+        start_s = first_arrival_s + offset_s
+        requests = np.bincount(((start_s + arrival_s) // unit_s).astype(np.int64) % units, minlength=units)
+        edges = np.arange(start_s // unit_s, (start_s + span_s) // unit_s + 1)
+        inside = np.minimum((edges + 1) * unit_s, start_s + span_s) - np.maximum(edges * unit_s, start_s)
+        covered_s = np.bincount(edges.astype(np.int64) % units, weights=inside, minlength=units)
+        for slot in np.flatnonzero(covered_s > 0):
+            rate = float(requests[slot] / covered_s[slot])
+            hours = float(covered_s[slot]) / HOUR_S
+            found.append(Season(period, int(slot), hours, int(requests[slot]), rate, rate / mean_rps))
+    return found
 
 
 @dataclass(frozen=True, slots=True)

@@ -21,6 +21,9 @@ TABLES = {
     "workload": "plan_workload",
     "buckets": "workload_bucket",
     "windows": "workload_window",
+    "seasons": "workload_season",
+    "mix": "workload_mix",
+    "prefixes": "workload_prefix",
     "candidates": "plan_candidate",
     "memory": "plan_memory",
     "capacity": "plan_capacity",
@@ -78,6 +81,9 @@ class PlanFrames:
     workload: pl.DataFrame
     buckets: pl.DataFrame
     windows: pl.DataFrame
+    seasons: pl.DataFrame
+    mix: pl.DataFrame
+    prefixes: pl.DataFrame
     candidates: pl.DataFrame
     memory: pl.DataFrame
     capacity: pl.DataFrame

@@ -29,8 +29,23 @@ _BUCKETS = (
     Column("Service"), Column("Bucket, tokens"), Column("Requests", styles.COUNT), Column("Share", styles.SHARE),
     Column("Input mean, tokens", styles.COUNT), Column("Output mean, tokens", styles.COUNT),
     Column("Share of input", styles.SHARE), Column("Share of output", styles.SHARE),
+    Column("Share of cost", styles.SHARE), Column("Cost, P90 / P10", styles.PLAIN),
     Column("Peak requests/s", styles.RATE),
 )  # fmt: skip
+_SEASONS = (
+    Column("Service"), Column("When, UTC"), Column("Times the mean rate", styles.PLAIN),
+    Column("Requests/s", styles.RATE), Column("Requests", styles.COUNT), Column("Hours seen", styles.PLAIN),
+)  # fmt: skip
+_MIX = (
+    Column("Service"), Column("Value"), Column("Told apart by"), Column("Requests", styles.COUNT),
+    Column("Share", styles.SHARE), Column("Input mean, tokens", styles.COUNT),
+    Column("Output mean, tokens", styles.COUNT),
+)  # fmt: skip
+_PREFIXES = (
+    Column("Service"), Column("Cache of the fleet"), Column("Input tokens found", styles.COUNT),
+    Column("Share of input", styles.SHARE), Column("Added by this size", styles.SHARE),
+)  # fmt: skip
+_WEEKDAYS = ("Monday", "Tuesday", "Wednesday", "Thursday", "Friday", "Saturday", "Sunday")
 
 
 def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], subtitle: str) -> Page:
@@ -43,16 +58,62 @@ def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], sub
         _service(page, frames, decision.service, _DATA_AT + 4 * index)
     rows: list[list[Value]] = [
         [r["service"], r["bucket"], r["requests"], r["share"], r["isl_mean_tokens"], r["osl_mean_tokens"],
-         r["input_share"], r["output_share"], r["peak_rps"]]
+         r["input_share"], r["output_share"], r["cost_share"], r["cost_spread"], r["peak_rps"]]
         for r in rows_of(frames.buckets)
     ]  # fmt: skip
     page.new_page()
-    page.section("Buckets", "Every bucket that holds a request. Peak: its rate in the planning window.")
+    note = "Bounds follow the data, so that cost is alike inside a bucket. Peak: its rate in the planning window."
+    page.section("Buckets", note)
     if rows:
         page.table("t_buckets", _BUCKETS, rows)
     else:
         page.note("The trace holds no request.")
+    _prefixes(page, frames)
+    _mix(page, frames)
+    _seasons(page, frames)
     return page
+
+
+def _prefixes(page: Page, frames: PlanFrames) -> None:
+    page.gap()
+    page.section("Prefix hits by size of cache", "One pool for the whole fleet, the least recently used let go first.")
+    rows: list[list[Value]] = [
+        [r["service"], r["tier"], r["hit_tokens"], r["hit_share"], r["added_share"]] for r in rows_of(frames.prefixes)
+    ]
+    if rows:
+        page.table("t_prefixes", _PREFIXES, rows)
+    else:
+        page.note("No trace carries block hashes: what a cache would find is not known.")
+
+
+def _mix(page: Page, frames: PlanFrames) -> None:
+    page.new_page()
+    page.section("Mix", "Every request of the trace, also those that no engine worked on; the most frequent values.")
+    rows: list[list[Value]] = [
+        [r["service"], r["value"], r["dimension"].replace("_", " "), r["requests"], r["share"], r["isl_mean_tokens"],
+         r["osl_mean_tokens"]]
+        for r in frames.mix.sort("service", "dimension", "position").iter_rows(named=True)
+    ]  # fmt: skip
+    if rows:
+        page.table("t_mix", _MIX, rows)
+    else:
+        page.note("The trace tells its requests apart by nothing.")
+
+
+def _seasons(page: Page, frames: PlanFrames) -> None:
+    page.new_page()
+    page.section(
+        "Hours and weekdays", "Rate over the time the trace spends in each. Hours want a day of trace, weekdays a week."
+    )
+    rows: list[list[Value]] = [
+        [r["service"], f"{r['slot']:02d}:00" if r["period"] == "hour" else _WEEKDAYS[r["slot"]], r["factor"],
+         r["arrival_rps"], r["requests"], r["covered_h"]]
+        for r in frames.seasons.sort("service", "period", "slot").iter_rows(named=True)
+    ]  # fmt: skip
+    if rows:
+        page.table("t_seasons", _SEASONS, rows)
+    else:
+        page.note("The trace is shorter than a day: it says nothing of hours.")
 
 
 def _figures(page: Page, frames: PlanFrames, decisions: list[Decision]) -> None:

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from functools import partial
+
 import dagster as dg
 import polars as pl
 
 from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request
-from pipelines.planning import checks, decision, observed, workload
+from pipelines.planning import checks, decision, observed, workload, workload_shape
 from pipelines.planning.candidates import candidate_row, memory_rows
-from pipelines.planning.loading import catalog, considered, demand, frame_of, models
+from pipelines.planning.loading import catalog, considered, demand, frame_of, mix, models
 from pipelines.resources import PlanningResource, result
 from warehouse.write import Scope
 
@@ -20,16 +22,26 @@ KINDS = {"python", "duckdb"}
     deps=[request],
     group_name=GROUP,
     kinds=KINDS,
-    description="Joint ISL x OSL buckets, arrival windows and figures of each service.",
+    description="Joint ISL x OSL buckets, arrival windows, seasons, mix, prefix hits and figures of each service.",
 )
 def workload_bucket(planning: PlanningResource) -> dg.MaterializeResult[None]:
-    """`workload_bucket`, `workload_window`, `plan_workload`."""
-    found = [(spec, demand(planning, spec)) for spec in planning.place.spec.services]
-    buckets = pl.concat([workload.bucket_rows(wanted) for _, wanted in found])
+    """`workload_bucket`, `workload_window`, `workload_season`, `workload_mix`, `workload_prefix`, `plan_workload`."""
+    found = [(spec, demand(planning, spec), mix(planning, spec)) for spec in planning.place.spec.services]
+    rows = {
+        "bucket": [workload.bucket_rows(wanted) for _, wanted, _ in found],
+        "window": [workload.window_rows(wanted) for _, wanted, _ in found],
+        "season": [workload_shape.season_rows(wanted) for _, wanted, _ in found],
+        "mix": [workload_shape.mix_rows(wanted, shares) for _, wanted, shares in found],
+        "prefix": [workload_shape.prefix_rows(wanted) for _, wanted, _ in found],
+    }
+    figures = [
+        workload.figure_rows(spec, wanted, partial(workload_shape.figures, wanted, shares))
+        for spec, wanted, shares in found
+    ]
+    buckets = pl.concat(rows["bucket"])
     planning.write(
-        ("draft_workload_bucket", buckets, "all"),
-        ("draft_workload_window", pl.concat([workload.window_rows(wanted) for _, wanted in found]), "all"),
-        ("draft_plan_workload", pl.concat([workload.figure_rows(spec, wanted) for spec, wanted in found]), "all"),
+        *((f"draft_workload_{name}", pl.concat(frames), "all") for name, frames in rows.items()),
+        ("draft_plan_workload", pl.concat(figures), "all"),
     )
     return result(buckets)
 

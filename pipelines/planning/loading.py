@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from importlib import resources
 from typing import Any
 
 import polars as pl
@@ -11,6 +12,7 @@ from pipelines.planning.candidates import Candidate, Model, consider
 from pipelines.planning.catalog import Catalog, catalog_of
 from pipelines.planning.models import model_of
 from pipelines.planning.workload import Demand
+from pipelines.planning.workload_shape import MIX_VALUES
 from pipelines.resources import PlanningResource
 from pipelines.workspace import ServiceSpec, WorkspaceError
 from warehouse.frames import polars_schema
@@ -42,6 +44,13 @@ def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
     told = planning.frame("SELECT detail FROM source_file WHERE named_by = ?", [spec.trace.source])["detail"]
     synthetic = any("synthetic" in (detail or "") for detail in told)
     return workload.demand(spec, planning.frame(query, [spec.trace.source]), synthetic=synthetic)
+
+
+def mix(planning: PlanningResource, spec: ServiceSpec) -> pl.DataFrame:
+    """Shares of a service's requests, also of those that no engine worked on, by model, tenant, feature, outcome."""
+    query = (resources.files("sql") / "workload" / "mix.sql").read_text(encoding="utf-8")
+    with planning.reader() as con:
+        return con.execute(query, {"source": spec.trace.source, "most": MIX_VALUES}).pl()
 
 
 def considered(planning: PlanningResource) -> list[Considered]:

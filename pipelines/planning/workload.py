@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from dataclasses import dataclass
 from datetime import datetime, timedelta
 
 import numpy as np
 import polars as pl
 
+from estimator.length_classes import relative_cost
 from estimator.replay import Workload
 from estimator.workload import (
     Bucket,
@@ -24,6 +26,8 @@ from pipelines.workspace import ServiceSpec, WorkspaceError
 
 REQUEST_COLUMNS = ("arrival_at", "isl_tokens", "osl_tokens", "prefix_hashes", "prefix_block_tokens")
 LENGTH_PERCENTILES = (50, 90, 95, 99)
+Figure = tuple[str, float | None, str | None, str, str, str]
+"""Name, value, text, unit, label and source of a row of `plan_workload`."""
 WARM_S = 300.0
 """Replayed before the planning window, and not counted, so that the window begins with engines and caches warm."""
 
@@ -143,6 +147,7 @@ def demand(spec: ServiceSpec, requests: pl.DataFrame, *, synthetic: bool = False
 def bucket_rows(demand: Demand) -> pl.DataFrame:
     """Rows of `workload_bucket`."""
     counted = demand.counted
+    cost = relative_cost(demand.isl_tokens, demand.osl_tokens)
     seconds = demand.window.end_s - demand.window.start_s
     total, inputs, outputs = len(demand.arrival_s), demand.isl_tokens.sum(), demand.osl_tokens.sum()
     return pl.DataFrame(
@@ -160,6 +165,8 @@ def bucket_rows(demand: Demand) -> pl.DataFrame:
                 "osl_mean_tokens": float(demand.osl_tokens[bucket.members].mean()),
                 "input_share": float(demand.isl_tokens[bucket.members].sum() / inputs),
                 "output_share": float(demand.osl_tokens[bucket.members].sum() / outputs),
+                "cost_share": float(cost[bucket.members].sum() / cost.sum()),
+                "cost_spread": float(np.divide(*np.percentile(cost[bucket.members], [90, 10]))),
                 "peak_rps": float(counted[bucket.members].sum()) / seconds * demand.demand_factor,
             }
             for bucket in demand.buckets
@@ -185,11 +192,11 @@ def window_rows(demand: Demand, window_s: int = 300) -> pl.DataFrame:
     )
 
 
-def figure_rows(spec: ServiceSpec, demand: Demand) -> pl.DataFrame:
-    """Rows of `plan_workload`: the figures a planner asks for first."""
+def figure_rows(spec: ServiceSpec, demand: Demand, shape: Callable[[str, str], list[Figure]]) -> pl.DataFrame:
+    """Rows of `plan_workload`: the figures a planner asks for first, then those of the workload's `shape`."""
     trace = f"{'synthetic ' if demand.synthetic else ''}trace {spec.trace.source}"
     label = "assumed" if demand.synthetic else "measured"
-    figures: list[tuple[str, float | None, str | None, str, str, str]] = [
+    figures: list[Figure] = [
         ("requests", len(demand.arrival_s), None, "requests", label, trace),
         ("first_arrival_at", None, demand.started_at.isoformat(timespec="seconds"), "UTC", label, trace),
         ("trace_span_hours", demand.span_s / 3600, None, "h", label, trace),
@@ -244,6 +251,7 @@ def figure_rows(spec: ServiceSpec, demand: Demand) -> pl.DataFrame:
         ("planning_window_traced_rps", demand.traced_rps, None, "1/s", label, trace),
         ("demand_factor", demand.demand_factor, None, "", "assumed", "capsheet.yaml"),
         ("planned_rps", demand.planned_rps, None, "1/s", "inferred", "planning window x demand factor"),
+        *shape(trace, label),
     ]
     return pl.DataFrame(
         [

@@ -471,6 +471,8 @@ CREATE TABLE "workload_bucket" (
   "osl_mean_tokens" DOUBLE NOT NULL CHECK (isfinite("osl_mean_tokens") AND "osl_mean_tokens" > 0),
   "input_share" DOUBLE NOT NULL CHECK (isfinite("input_share") AND "input_share" >= 0 AND "input_share" <= 1),
   "output_share" DOUBLE NOT NULL CHECK (isfinite("output_share") AND "output_share" >= 0 AND "output_share" <= 1),
+  "cost_share" DOUBLE NOT NULL CHECK (isfinite("cost_share") AND "cost_share" >= 0 AND "cost_share" <= 1),
+  "cost_spread" DOUBLE NOT NULL CHECK (isfinite("cost_spread") AND "cost_spread" >= 1),
   "peak_rps" DOUBLE NOT NULL CHECK (isfinite("peak_rps") AND "peak_rps" >= 0),
   PRIMARY KEY ("plan_version", "service", "bucket")
 );
@@ -488,6 +490,8 @@ COMMENT ON COLUMN "workload_bucket"."isl_mean_tokens" IS 'mean input [tokens]';
 COMMENT ON COLUMN "workload_bucket"."osl_mean_tokens" IS 'mean output [tokens]';
 COMMENT ON COLUMN "workload_bucket"."input_share" IS 'share of the input tokens';
 COMMENT ON COLUMN "workload_bucket"."output_share" IS 'share of the output tokens';
+COMMENT ON COLUMN "workload_bucket"."cost_share" IS 'share of the relative cost';
+COMMENT ON COLUMN "workload_bucket"."cost_spread" IS 'cost of its 90th over that of its 10th percentile request';
 COMMENT ON COLUMN "workload_bucket"."peak_rps" IS 'its rate in the planning window [1/s]';
 
 CREATE TABLE "draft_workload_bucket" (
@@ -503,6 +507,8 @@ CREATE TABLE "draft_workload_bucket" (
   "osl_mean_tokens" DOUBLE NOT NULL CHECK (isfinite("osl_mean_tokens") AND "osl_mean_tokens" > 0),
   "input_share" DOUBLE NOT NULL CHECK (isfinite("input_share") AND "input_share" >= 0 AND "input_share" <= 1),
   "output_share" DOUBLE NOT NULL CHECK (isfinite("output_share") AND "output_share" >= 0 AND "output_share" <= 1),
+  "cost_share" DOUBLE NOT NULL CHECK (isfinite("cost_share") AND "cost_share" >= 0 AND "cost_share" <= 1),
+  "cost_spread" DOUBLE NOT NULL CHECK (isfinite("cost_spread") AND "cost_spread" >= 1),
   "peak_rps" DOUBLE NOT NULL CHECK (isfinite("peak_rps") AND "peak_rps" >= 0)
 );
 COMMENT ON TABLE "draft_workload_bucket" IS 'a joint ISL x OSL bucket of a service''s trace';
@@ -518,6 +524,8 @@ COMMENT ON COLUMN "draft_workload_bucket"."isl_mean_tokens" IS 'mean input [toke
 COMMENT ON COLUMN "draft_workload_bucket"."osl_mean_tokens" IS 'mean output [tokens]';
 COMMENT ON COLUMN "draft_workload_bucket"."input_share" IS 'share of the input tokens';
 COMMENT ON COLUMN "draft_workload_bucket"."output_share" IS 'share of the output tokens';
+COMMENT ON COLUMN "draft_workload_bucket"."cost_share" IS 'share of the relative cost';
+COMMENT ON COLUMN "draft_workload_bucket"."cost_spread" IS 'cost of its 90th over that of its 10th percentile request';
 COMMENT ON COLUMN "draft_workload_bucket"."peak_rps" IS 'its rate in the planning window [1/s]';
 
 CREATE TABLE "workload_window" (
@@ -558,6 +566,139 @@ COMMENT ON COLUMN "draft_workload_window"."requests" IS 'arrivals in it';
 COMMENT ON COLUMN "draft_workload_window"."arrival_rps" IS 'arrivals a second [1/s]';
 COMMENT ON COLUMN "draft_workload_window"."isl_tokens" IS 'input tokens that arrived [tokens]';
 COMMENT ON COLUMN "draft_workload_window"."osl_tokens" IS 'output tokens that were asked for [tokens]';
+
+CREATE TABLE "workload_season" (
+  "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),
+  "service" VARCHAR NOT NULL,
+  "period" VARCHAR NOT NULL CHECK ("period" IN ('hour', 'weekday')),
+  "slot" INTEGER NOT NULL CHECK ("slot" >= 0 AND "slot" <= 23),
+  "covered_h" DOUBLE NOT NULL CHECK (isfinite("covered_h") AND "covered_h" > 0),
+  "requests" BIGINT NOT NULL CHECK ("requests" >= 0),
+  "arrival_rps" DOUBLE NOT NULL CHECK (isfinite("arrival_rps") AND "arrival_rps" >= 0),
+  "factor" DOUBLE NOT NULL CHECK (isfinite("factor") AND "factor" >= 0),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
+  PRIMARY KEY ("plan_version", "service", "period", "slot")
+);
+COMMENT ON TABLE "workload_season" IS 'an hour of the day or a day of the week of a service''s trace';
+COMMENT ON COLUMN "workload_season"."plan_version" IS 'the plan version';
+COMMENT ON COLUMN "workload_season"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "workload_season"."period" IS 'what comes again, UTC';
+COMMENT ON COLUMN "workload_season"."slot" IS 'which: hours from 0, weekdays from 0, which is Monday';
+COMMENT ON COLUMN "workload_season"."covered_h" IS 'hours of the trace that fall in it [h]';
+COMMENT ON COLUMN "workload_season"."requests" IS 'arrivals in it';
+COMMENT ON COLUMN "workload_season"."arrival_rps" IS 'arrivals a second in it [1/s]';
+COMMENT ON COLUMN "workload_season"."factor" IS 'its rate over the trace''s mean rate';
+COMMENT ON COLUMN "workload_season"."label" IS 'how sure it is';
+
+CREATE TABLE "draft_workload_season" (
+  "service" VARCHAR NOT NULL,
+  "period" VARCHAR NOT NULL CHECK ("period" IN ('hour', 'weekday')),
+  "slot" INTEGER NOT NULL CHECK ("slot" >= 0 AND "slot" <= 23),
+  "covered_h" DOUBLE NOT NULL CHECK (isfinite("covered_h") AND "covered_h" > 0),
+  "requests" BIGINT NOT NULL CHECK ("requests" >= 0),
+  "arrival_rps" DOUBLE NOT NULL CHECK (isfinite("arrival_rps") AND "arrival_rps" >= 0),
+  "factor" DOUBLE NOT NULL CHECK (isfinite("factor") AND "factor" >= 0),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
+);
+COMMENT ON TABLE "draft_workload_season" IS 'an hour of the day or a day of the week of a service''s trace';
+COMMENT ON COLUMN "draft_workload_season"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "draft_workload_season"."period" IS 'what comes again, UTC';
+COMMENT ON COLUMN "draft_workload_season"."slot" IS 'which: hours from 0, weekdays from 0, which is Monday';
+COMMENT ON COLUMN "draft_workload_season"."covered_h" IS 'hours of the trace that fall in it [h]';
+COMMENT ON COLUMN "draft_workload_season"."requests" IS 'arrivals in it';
+COMMENT ON COLUMN "draft_workload_season"."arrival_rps" IS 'arrivals a second in it [1/s]';
+COMMENT ON COLUMN "draft_workload_season"."factor" IS 'its rate over the trace''s mean rate';
+COMMENT ON COLUMN "draft_workload_season"."label" IS 'how sure it is';
+
+CREATE TABLE "workload_mix" (
+  "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),
+  "service" VARCHAR NOT NULL,
+  "dimension" VARCHAR NOT NULL CHECK ("dimension" IN ('model', 'adapter', 'tenant', 'outcome', 'censored', 'finish_reason', 'streaming', 'structured_output', 'logprobs', 'speculative', 'multimodal')),
+  "position" INTEGER NOT NULL CHECK ("position" >= 0),
+  "value" VARCHAR NOT NULL,
+  "requests" BIGINT NOT NULL CHECK ("requests" >= 1),
+  "share" DOUBLE NOT NULL CHECK (isfinite("share") AND "share" >= 0 AND "share" <= 1),
+  "isl_mean_tokens" DOUBLE CHECK (isfinite("isl_mean_tokens") AND "isl_mean_tokens" >= 0),
+  "osl_mean_tokens" DOUBLE CHECK (isfinite("osl_mean_tokens") AND "osl_mean_tokens" >= 0),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
+  PRIMARY KEY ("plan_version", "service", "dimension", "value")
+);
+COMMENT ON TABLE "workload_mix" IS 'what a share of a service''s requests have in common: a model, an adapter, a tenant, a feature, how they ended';
+COMMENT ON COLUMN "workload_mix"."plan_version" IS 'the plan version';
+COMMENT ON COLUMN "workload_mix"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "workload_mix"."dimension" IS 'what they are told apart by: a column of request';
+COMMENT ON COLUMN "workload_mix"."position" IS 'order of its values, the most frequent first';
+COMMENT ON COLUMN "workload_mix"."value" IS 'the value; the rest are ''others'', what the source does not say ''not said''';
+COMMENT ON COLUMN "workload_mix"."requests" IS 'requests of it, also those that no engine worked on';
+COMMENT ON COLUMN "workload_mix"."share" IS 'share of the requests';
+COMMENT ON COLUMN "workload_mix"."isl_mean_tokens" IS 'mean input, where known [tokens]';
+COMMENT ON COLUMN "workload_mix"."osl_mean_tokens" IS 'mean output, where known [tokens]';
+COMMENT ON COLUMN "workload_mix"."label" IS 'how sure it is';
+
+CREATE TABLE "draft_workload_mix" (
+  "service" VARCHAR NOT NULL,
+  "dimension" VARCHAR NOT NULL CHECK ("dimension" IN ('model', 'adapter', 'tenant', 'outcome', 'censored', 'finish_reason', 'streaming', 'structured_output', 'logprobs', 'speculative', 'multimodal')),
+  "position" INTEGER NOT NULL CHECK ("position" >= 0),
+  "value" VARCHAR NOT NULL,
+  "requests" BIGINT NOT NULL CHECK ("requests" >= 1),
+  "share" DOUBLE NOT NULL CHECK (isfinite("share") AND "share" >= 0 AND "share" <= 1),
+  "isl_mean_tokens" DOUBLE CHECK (isfinite("isl_mean_tokens") AND "isl_mean_tokens" >= 0),
+  "osl_mean_tokens" DOUBLE CHECK (isfinite("osl_mean_tokens") AND "osl_mean_tokens" >= 0),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
+);
+COMMENT ON TABLE "draft_workload_mix" IS 'what a share of a service''s requests have in common: a model, an adapter, a tenant, a feature, how they ended';
+COMMENT ON COLUMN "draft_workload_mix"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "draft_workload_mix"."dimension" IS 'what they are told apart by: a column of request';
+COMMENT ON COLUMN "draft_workload_mix"."position" IS 'order of its values, the most frequent first';
+COMMENT ON COLUMN "draft_workload_mix"."value" IS 'the value; the rest are ''others'', what the source does not say ''not said''';
+COMMENT ON COLUMN "draft_workload_mix"."requests" IS 'requests of it, also those that no engine worked on';
+COMMENT ON COLUMN "draft_workload_mix"."share" IS 'share of the requests';
+COMMENT ON COLUMN "draft_workload_mix"."isl_mean_tokens" IS 'mean input, where known [tokens]';
+COMMENT ON COLUMN "draft_workload_mix"."osl_mean_tokens" IS 'mean output, where known [tokens]';
+COMMENT ON COLUMN "draft_workload_mix"."label" IS 'how sure it is';
+
+CREATE TABLE "workload_prefix" (
+  "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),
+  "service" VARCHAR NOT NULL,
+  "position" INTEGER NOT NULL CHECK ("position" >= 0),
+  "tier" VARCHAR NOT NULL,
+  "capacity_tokens" DOUBLE CHECK (isfinite("capacity_tokens") AND "capacity_tokens" > 0),
+  "hit_tokens" BIGINT NOT NULL CHECK ("hit_tokens" >= 0),
+  "hit_share" DOUBLE NOT NULL CHECK (isfinite("hit_share") AND "hit_share" >= 0 AND "hit_share" <= 1),
+  "added_share" DOUBLE NOT NULL CHECK (isfinite("added_share") AND "added_share" >= 0 AND "added_share" <= 1),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
+  PRIMARY KEY ("plan_version", "service", "tier")
+);
+COMMENT ON TABLE "workload_prefix" IS 'input tokens of a service''s trace that a prefix cache of a size would find';
+COMMENT ON COLUMN "workload_prefix"."plan_version" IS 'the plan version';
+COMMENT ON COLUMN "workload_prefix"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "workload_prefix"."position" IS 'order, the smallest cache first';
+COMMENT ON COLUMN "workload_prefix"."tier" IS 'the cache: a size for one least-recently-used pool of the whole fleet, or endless';
+COMMENT ON COLUMN "workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless [tokens]';
+COMMENT ON COLUMN "workload_prefix"."hit_tokens" IS 'input tokens found in it [tokens]';
+COMMENT ON COLUMN "workload_prefix"."hit_share" IS 'share of the input tokens';
+COMMENT ON COLUMN "workload_prefix"."added_share" IS 'share that the next smaller cache does not find';
+COMMENT ON COLUMN "workload_prefix"."label" IS 'how sure it is';
+
+CREATE TABLE "draft_workload_prefix" (
+  "service" VARCHAR NOT NULL,
+  "position" INTEGER NOT NULL CHECK ("position" >= 0),
+  "tier" VARCHAR NOT NULL,
+  "capacity_tokens" DOUBLE CHECK (isfinite("capacity_tokens") AND "capacity_tokens" > 0),
+  "hit_tokens" BIGINT NOT NULL CHECK ("hit_tokens" >= 0),
+  "hit_share" DOUBLE NOT NULL CHECK (isfinite("hit_share") AND "hit_share" >= 0 AND "hit_share" <= 1),
+  "added_share" DOUBLE NOT NULL CHECK (isfinite("added_share") AND "added_share" >= 0 AND "added_share" <= 1),
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
+);
+COMMENT ON TABLE "draft_workload_prefix" IS 'input tokens of a service''s trace that a prefix cache of a size would find';
+COMMENT ON COLUMN "draft_workload_prefix"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "draft_workload_prefix"."position" IS 'order, the smallest cache first';
+COMMENT ON COLUMN "draft_workload_prefix"."tier" IS 'the cache: a size for one least-recently-used pool of the whole fleet, or endless';
+COMMENT ON COLUMN "draft_workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless [tokens]';
+COMMENT ON COLUMN "draft_workload_prefix"."hit_tokens" IS 'input tokens found in it [tokens]';
+COMMENT ON COLUMN "draft_workload_prefix"."hit_share" IS 'share of the input tokens';
+COMMENT ON COLUMN "draft_workload_prefix"."added_share" IS 'share that the next smaller cache does not find';
+COMMENT ON COLUMN "draft_workload_prefix"."label" IS 'how sure it is';
 
 CREATE TABLE "plan_candidate" (
   "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),

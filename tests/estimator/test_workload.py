@@ -9,9 +9,11 @@ from hypothesis import strategies as st
 
 from estimator.workload import (
     busiest_window,
+    count_dispersion,
     full_window_rates,
     gap_variation,
     joint_buckets,
+    seasons,
     window_counts,
 )
 
@@ -76,3 +78,53 @@ def test_a_metronome_has_no_variation_and_poisson_has_one() -> None:
 def test_rates_leave_out_the_window_that_was_cut_short() -> None:
     arrival_s = np.arange(0, 130, 1.0)
     assert full_window_rates(arrival_s, 60.0).tolist() == [1.0, 1.0]
+
+
+def test_counts_show_bursts_that_gaps_alone_do_not() -> None:
+    """Both have Poisson's gaps inside their busy stretches; one is quiet for every other ten minutes."""
+    rng = np.random.default_rng(2)
+    steady = np.cumsum(rng.exponential(1.0, 20_000))
+    stretched = steady + np.floor(steady / 600) * 600
+    even, bursty = count_dispersion(steady, 60.0), count_dispersion(stretched, 60.0)
+    assert even == pytest.approx(1, abs=0.2)
+    assert bursty is not None and bursty > 10
+    assert count_dispersion(steady[:100], 60.0) is None
+
+
+MONDAY_S = 1_767_571_200.0  # 2026-01-05 00:00 UTC
+
+
+def test_a_season_is_a_rate_over_the_time_the_trace_spends_in_it() -> None:
+    """Nine days, so Monday and Tuesday come twice: twice the requests, the same rate."""
+    arrival_s = np.arange(0, 9 * 86_400, 60.0)
+    found = {(s.period, s.slot): s for s in seasons(MONDAY_S, arrival_s)}
+    assert len(found) == 24 + 7
+    assert found["weekday", 0].requests == 2 * found["weekday", 2].requests
+    assert {round(s.factor, 2) for s in found.values()} == {1.0}
+    assert sum(s.requests for s in found.values() if s.period == "hour") == len(arrival_s)
+
+
+def test_the_busy_hour_and_the_quiet_weekday_stand_out() -> None:
+    second = np.arange(0, 14 * 86_400, 30.0)
+    keep = np.where((second // 3_600) % 24 == 9, 1.0, 0.2) * np.where((second // 86_400) % 7 == 6, 0.1, 1.0)
+    arrival_s = second[np.random.default_rng(3).random(len(second)) < keep]
+    first = float(arrival_s[0])
+    found = seasons(MONDAY_S + first, arrival_s - first)
+    hours = [s for s in found if s.period == "hour"]
+    weekdays = [s for s in found if s.period == "weekday"]
+    assert max(hours, key=lambda s: s.factor).slot == 9 and min(weekdays, key=lambda s: s.factor).slot == 6
+
+
+def test_less_than_a_day_has_no_hours_and_less_than_a_week_no_weekdays() -> None:
+    assert seasons(MONDAY_S, np.arange(0, 80_000, 60.0)) == []
+    assert {s.period for s in seasons(MONDAY_S, np.arange(0, 3 * 86_400, 60.0))} == {"hour"}
+
+
+@given(GAPS, st.floats(0, 1e9))
+def test_seasons_count_every_arrival_and_every_hour(gaps: list[float], start_s: float) -> None:
+    arrival_s = np.cumsum(gaps) - gaps[0]
+    for period in ("hour", "weekday"):
+        found = [s for s in seasons(start_s, arrival_s) if s.period == period]
+        if found:
+            assert sum(s.requests for s in found) == len(arrival_s)
+            assert sum(s.covered_h for s in found) == pytest.approx(arrival_s[-1] / 3_600)

@@ -174,7 +174,7 @@ def bucket_rows() -> list[dict[str, Any]]:
         {"plan_version": 2, "service": service, "bucket": _bucket_name(b), "isl_from_tokens": b[0], "isl_to_tokens": b[1],
          "osl_from_tokens": b[2], "osl_to_tokens": b[3], "requests": round(b[4] * 181_442), "share": b[4],
          "isl_mean_tokens": b[5], "osl_mean_tokens": b[6], "input_share": b[4] * b[5] / 970,
-         "output_share": b[4] * b[6] / 217, "peak_rps": 31.2 * b[4]}
+         "output_share": b[4] * b[6] / 217, "cost_share": b[4], "cost_spread": 2.41, "peak_rps": 31.2 * b[4]}
         for service in ("chat", "assistant") for b in _BUCKETS
     ]  # fmt: skip
 
@@ -192,6 +192,43 @@ def window_rows() -> list[dict[str, Any]]:
                  "isl_tokens": round(rate * window_s * 970), "osl_tokens": round(rate * window_s * 217)}
             )  # fmt: skip
     return rows
+
+
+def season_rows() -> list[dict[str, Any]]:
+    return [
+        {"plan_version": 2, "service": "chat", "period": period, "slot": slot, "covered_h": hours,
+         "requests": round(7560 * factor * hours), "arrival_rps": 2.1 * factor, "factor": factor, "label": "measured"}
+        for period, slots, hours in (("hour", 24, 7.0), ("weekday", 7, 24.0)) for slot in range(slots)
+        for factor in (1 - 0.6 * math.cos(2 * math.pi * (slot + 1) / slots),)
+    ]  # fmt: skip
+
+
+def mix_rows() -> list[dict[str, Any]]:
+    values = [
+        ("tenant", "search", 0.61, 790.0, 231.0), ("tenant", "others", 0.39, 1251.0, 195.0),
+        ("outcome", "ok", 0.981, 970.0, 217.0), ("outcome", "cancelled", 0.012, 2212.0, 61.0),
+        ("outcome", "failed", 0.007, None, None), ("structured_output", "true", 0.081, 611.0, 88.0),
+        ("structured_output", "not said", 0.919, 1001.6, 228.4),
+    ]  # fmt: skip
+    return [
+        {"plan_version": 2, "service": "chat", "dimension": dimension, "position": position, "value": value,
+         "requests": round(181_442 * share), "share": share, "isl_mean_tokens": isl, "osl_mean_tokens": osl,
+         "label": "measured"}
+        for position, (dimension, value, share, isl, osl) in enumerate(values)
+    ]  # fmt: skip
+
+
+def prefix_rows() -> list[dict[str, Any]]:
+    shares = [
+        ("250,000 tokens", 250_000.0, 0.043, 0.043),
+        ("4,000,000 tokens", 4e6, 0.178, 0.135),
+        ("endless", None, 0.3736, 0.1956),
+    ]
+    return [
+        {"plan_version": 2, "service": "chat", "position": i, "tier": tier, "capacity_tokens": capacity,
+         "hit_tokens": round(176e6 * hit), "hit_share": hit, "added_share": added, "label": "measured"}
+        for i, (tier, capacity, hit, added) in enumerate(shares)
+    ]  # fmt: skip
 
 
 def memory_rows(candidates: list[dict[str, Any]]) -> list[dict[str, Any]]:
@@ -378,6 +415,9 @@ def sample_plan(**changes: Any) -> PlanFrames:
         "workload": frame("plan_workload", workload_rows()),
         "buckets": frame("workload_bucket", bucket_rows()),
         "windows": frame("workload_window", window_rows()),
+        "seasons": frame("workload_season", season_rows()),
+        "mix": frame("workload_mix", mix_rows()),
+        "prefixes": frame("workload_prefix", prefix_rows()),
         "candidates": frame("plan_candidate", candidates),
         "memory": frame("plan_memory", memory_rows(candidates)),
         "capacity": frame("plan_capacity", capacity_rows(candidates)),

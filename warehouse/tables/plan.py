@@ -1,6 +1,7 @@
 """Tables of a plan version: written once, in one transaction, and never changed after."""
 
 from warehouse.registry import LABELS, Column, Table
+from warehouse.tables.workload import WORKLOAD
 
 _VERSION = Column("plan_version", "INTEGER", "the plan version", positive=True)
 _SERVICE = Column("service", "VARCHAR", "service of the workspace")
@@ -66,64 +67,6 @@ PLAN_ASSUMPTION = Table(
         Column("comment", "VARCHAR", "what it does to the plan", "", True),
     ),
     key=("plan_version", "service", "name"),
-    versioned=True,
-)
-
-PLAN_WORKLOAD = Table(
-    "plan_workload",
-    "the workload of a service: one figure a row",
-    (
-        _VERSION,
-        _SERVICE,
-        Column("position", "INTEGER", "order on the sheet", minimum=0),
-        Column("name", "VARCHAR", "figure"),
-        Column("value", "DOUBLE", "value", "", True),
-        Column("text", "VARCHAR", "value, where it is not a number", "", True),
-        Column("unit", "VARCHAR", "unit"),
-        _LABEL,
-        Column("source", "VARCHAR", "what it was computed from"),
-    ),
-    key=("plan_version", "service", "name"),
-    versioned=True,
-)
-
-WORKLOAD_BUCKET = Table(
-    "workload_bucket",
-    "a joint ISL x OSL bucket of a service's trace",
-    (
-        _VERSION,
-        _SERVICE,
-        Column("bucket", "VARCHAR", "its name"),
-        Column("isl_from_tokens", "BIGINT", "shortest input, inclusive", "tokens", minimum=0),
-        Column("isl_to_tokens", "BIGINT", "longest input, inclusive", "tokens", minimum=0),
-        Column("osl_from_tokens", "BIGINT", "shortest output, inclusive", "tokens", minimum=0),
-        Column("osl_to_tokens", "BIGINT", "longest output, inclusive", "tokens", minimum=0),
-        Column("requests", "BIGINT", "requests in it", minimum=1),
-        Column("share", "DOUBLE", "share of the requests", "", minimum=0, maximum=1),
-        Column("isl_mean_tokens", "DOUBLE", "mean input", "tokens", positive=True),
-        Column("osl_mean_tokens", "DOUBLE", "mean output", "tokens", positive=True),
-        Column("input_share", "DOUBLE", "share of the input tokens", "", minimum=0, maximum=1),
-        Column("output_share", "DOUBLE", "share of the output tokens", "", minimum=0, maximum=1),
-        Column("peak_rps", "DOUBLE", "its rate in the planning window", "1/s", minimum=0),
-    ),
-    key=("plan_version", "service", "bucket"),
-    versioned=True,
-)
-
-WORKLOAD_WINDOW = Table(
-    "workload_window",
-    "a time window of a service's trace",
-    (
-        _VERSION,
-        _SERVICE,
-        Column("window_start_at", "TIMESTAMP", "its start", "UTC"),
-        Column("window_s", "INTEGER", "its length", "s", positive=True),
-        Column("requests", "BIGINT", "arrivals in it", minimum=0),
-        Column("arrival_rps", "DOUBLE", "arrivals a second", "1/s", minimum=0),
-        Column("isl_tokens", "BIGINT", "input tokens that arrived", "tokens", minimum=0),
-        Column("osl_tokens", "BIGINT", "output tokens that were asked for", "tokens", minimum=0),
-    ),
-    key=("plan_version", "service", "window_start_at", "window_s"),
     versioned=True,
 )
 
@@ -324,9 +267,7 @@ PLAN_CHECK = Table(
 PLAN = (
     PLAN_HEADER,
     PLAN_ASSUMPTION,
-    PLAN_WORKLOAD,
-    WORKLOAD_BUCKET,
-    WORKLOAD_WINDOW,
+    *WORKLOAD,
     PLAN_CANDIDATE,
     PLAN_MEMORY,
     PLAN_CAPACITY,
