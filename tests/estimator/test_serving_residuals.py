@@ -5,7 +5,6 @@ from __future__ import annotations
 import math
 from dataclasses import replace
 
-import numpy as np
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -13,7 +12,7 @@ from hypothesis import strategies as st
 from estimator.architecture import Architecture, Attention, FeedForward, Layer
 from estimator.hardware import Accelerator
 from estimator.serving import Layout, Protocol, ServingCase
-from estimator.serving.residuals import Smoothness, factors
+from estimator.serving.residuals import Factor, Smoothness, factors
 from estimator.weights import weights
 
 SMOOTH = Smoothness()
@@ -30,37 +29,38 @@ def case(clients: float, version: str = "0.15.1", tp: int = 1) -> ServingCase:
 
 
 def test_nothing_known_changes_nothing() -> None:
-    assert factors([], [], [case(4), case(8)], SMOOTH) == [1.0, 1.0]
+    assert factors([], [], [case(4), case(8)], SMOOTH) == [Factor(), Factor()]
 
 
 def test_a_factor_common_to_all_reaches_every_point() -> None:
     known = [case(c) for c in (4, 8, 16, 32, 64)]
     for factor in factors(known, [math.log(1.3)] * 5, [case(2), case(24), case(500)], SMOOTH):
-        assert factor == pytest.approx(1.3, rel=0.05)
+        assert factor.value == pytest.approx(1.3, rel=0.05)
 
 
 def test_an_error_that_grows_with_load_is_followed_between_known_points() -> None:
     known = [case(c) for c in (1, 4, 16, 64)]
     truth = [0.1 * math.log(c) for c in (1, 4, 16, 64)]
-    between = factors(known, truth, [case(8)], SMOOTH)[0]
+    between = factors(known, truth, [case(8)], SMOOTH)[0].value
     assert math.log(between) == pytest.approx(0.1 * math.log(8), abs=0.03)
 
 
 def test_a_known_point_is_met_up_to_its_noise() -> None:
     known = [case(4), case(64)]
-    assert factors(known, [0.2, -0.1], known, SMOOTH) == pytest.approx([math.exp(0.2), math.exp(-0.1)], rel=0.03)
+    met = [factor.value for factor in factors(known, [0.2, -0.1], known, SMOOTH)]
+    assert met == pytest.approx([math.exp(0.2), math.exp(-0.1)], rel=0.03)
 
 
 def test_another_version_takes_less_from_a_point_than_its_own() -> None:
     known, ratios = [case(c) for c in (4, 16, 64)], [0.5, 0.1, 0.1]
     own, other = factors(known, ratios, [case(4), case(4, "0.12.0")], SMOOTH)
-    assert own > other > 1.0
+    assert own.value > other.value > 1.0
 
 
 def test_one_stall_does_not_carry_the_others_away() -> None:
     known = [case(c) for c in (4, 8, 16, 32, 64, 128)]
-    calm = factors(known, [0.1] * 6, [case(12)], SMOOTH)[0]
-    stalled = factors(known, [0.1, 0.1, 0.1, 0.1, 0.1, 2.5], [case(12)], SMOOTH)[0]
+    calm = factors(known, [0.1] * 6, [case(12)], SMOOTH)[0].value
+    stalled = factors(known, [0.1, 0.1, 0.1, 0.1, 0.1, 2.5], [case(12)], SMOOTH)[0].value
     assert stalled == pytest.approx(calm, rel=0.15)
 
 
@@ -72,18 +72,36 @@ def test_factors_are_positive_finite_and_no_wilder_than_what_was_measured(ratios
     known = [case(2.0**i) for i in range(len(ratios))]
     found = factors(known, ratios, [case(shift * 2.0**i) for i in range(4)], SMOOTH)
     worst = max(abs(ratio) for ratio in ratios)
-    assert all(math.isfinite(factor) and factor > 0 for factor in found)
-    assert all(abs(math.log(factor)) <= 2 * worst + 1e-9 for factor in found)
+    assert all(math.isfinite(factor.value) and factor.value > 0 for factor in found)
+    assert all(abs(math.log(factor.value)) <= 2 * worst + 1e-9 for factor in found)
+    assert all(factor.low and factor.high and factor.low < factor.value < factor.high for factor in found)
 
 
 def test_the_order_of_known_points_does_not_matter() -> None:
     known, ratios = [case(c) for c in (1, 5, 9, 33)], [0.2, -0.1, 0.4, 0.0]
     forward = factors(known, ratios, [case(7)], SMOOTH)
-    assert factors(known[::-1], ratios[::-1], [case(7)], SMOOTH) == pytest.approx(forward)
+    backward = factors(known[::-1], ratios[::-1], [case(7)], SMOOTH)
+    assert backward[0].value == pytest.approx(forward[0].value) and backward[0].low == pytest.approx(forward[0].low)
 
 
 def test_ratios_that_are_none_are_refused() -> None:
     for ratios in ([], [math.nan], [math.inf]):
         with pytest.raises(ValueError, match="finite log ratio"):
             factors([case(4)], ratios, [case(8)], SMOOTH)
-    assert np.isfinite(factors([case(4)] * 30, [0.1] * 30, [case(4)], replace(SMOOTH, noise=0.01))).all()
+
+
+def test_repeats_of_one_case_are_no_singular_system() -> None:
+    found = factors([case(4)] * 30, [0.1] * 30, [case(4)], replace(SMOOTH, noise=0.01))[0]
+    assert found.value == pytest.approx(math.exp(0.1), rel=0.01)
+
+
+def test_intervals_are_wider_far_from_known_points_and_where_known_points_disagree() -> None:
+    known = [case(c) for c in (4, 8, 16)]
+    near, far = factors(known, [0.1, 0.12, 0.11], [case(10), case(3000)], SMOOTH)
+    assert width(far) > 2 * width(near)
+    assert width(factors(known, [0.6, -0.5, 0.4], [case(10)], SMOOTH)[0]) > 2 * width(near)
+
+
+def width(factor: Factor) -> float:
+    assert factor.low is not None and factor.high is not None
+    return math.log(factor.high / factor.low)

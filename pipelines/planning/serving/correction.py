@@ -19,10 +19,18 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-from estimator.serving.residuals import Smoothness, factors
+from estimator.serving.residuals import Factor, Smoothness, factors
 from pipelines.planning.serving.predictions import METRICS, Combination, Point
 
 SEED = 0
+SMOOTHNESS = {
+    "tpot": Smoothness(),
+    "ttft": Smoothness(spread=2.0),
+    "e2e": Smoothness(),
+    "ttft_p99": Smoothness(spread=2.5),
+    "throughput": Smoothness(),
+}
+"""How each metric's errors vary. First tokens wait for what no column records (stalls, polls), so they spread wider."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -78,17 +86,17 @@ def _order(point: Point) -> tuple[object, ...]:
 
 
 def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
-    by_metric: Mapping[str, list[float]] = {metric: _factors(metric, known, rest) for metric in METRICS}
+    by_metric: Mapping[str, list[Factor]] = {metric: _factors(metric, known, rest) for metric in METRICS}
     return [
         replace(
             point,
-            predicted={metric: value.times(by_metric[metric][i]) for metric, value in point.predicted.items()},
+            predicted={metric: value.corrected(by_metric[metric][i]) for metric, value in point.predicted.items()},
         )
         for i, point in enumerate(rest)
     ]
 
 
-def _factors(metric: str, known: Sequence[Point], rest: Sequence[Point]) -> list[float]:
+def _factors(metric: str, known: Sequence[Point], rest: Sequence[Point]) -> list[Factor]:
     taught = [point for point in known if metric in point.measured and metric in point.predicted]
     ratios = [math.log(point.measured[metric] / point.predicted[metric].value) for point in taught]
-    return factors([point.case for point in taught], ratios, [point.case for point in rest], Smoothness())
+    return factors([point.case for point in taught], ratios, [point.case for point in rest], SMOOTHNESS[metric])

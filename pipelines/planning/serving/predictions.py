@@ -17,6 +17,7 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from estimator.serving import ServingCase, predict
+from estimator.serving.residuals import Factor
 from estimator.step_time import Coefficients, coefficients_for
 from pipelines.planning.catalog import Rows
 from pipelines.planning.serving.rows import ServingRow
@@ -46,10 +47,13 @@ class Value:
     low: float | None = None
     high: float | None = None
 
-    def times(self, factor: float) -> Value:
-        """All of it times a factor."""
-        low, high = (None if bound is None else bound * factor for bound in (self.low, self.high))
-        return Value(self.value * factor, low, high)
+    def corrected(self, factor: Factor) -> Value:
+        """The figure times a factor, with the interval that leaves; without one, its own interval times the factor."""
+        low, high = (
+            self.value * end if end is not None else None if own is None else own * factor.value
+            for end, own in ((factor.low, self.low), (factor.high, self.high))
+        )
+        return Value(self.value * factor.value, low, high)
 
 
 @dataclass(frozen=True, slots=True)
