@@ -45,10 +45,18 @@ def trace(
         else:
             account = _looked_at(source, format, given)
     for file in account["files"]:
+        file["mean_rps"] = _rate(file)
         for name in ("first_arrival_at", "last_arrival_at"):
             at = file[name]
             file[name] = at.isoformat(timespec="microseconds") + "Z" if at is not None else None
     show.as_json(account) if json else _tell(account)
+
+
+def _rate(file: Mapping[str, Any]) -> float | None:
+    """Requests a second from the first arrival to the last: where a wrong unit shows at once."""
+    first, last = file["first_arrival_at"], file["last_arrival_at"]
+    span_s = (last - first).total_seconds() if first is not None else 0.0
+    return file["rows_kept"] / span_s if span_s > 0 else None
 
 
 def _pair(text: str) -> tuple[str, str]:
@@ -168,6 +176,7 @@ def _tell(account: Mapping[str, Any]) -> None:
             ("replayable", f"{file['replayable']:,}"),
             ("outcomes", ", ".join(f"{count:,} {word}" for word, count in file["outcomes"].items())),
             ("arrivals", f"{file['first_arrival_at']} to {file['last_arrival_at']}"),
+            ("mean rate", "" if file["mean_rps"] is None else f"{file['mean_rps']:,.4g} requests a second"),
             ("tokens", f"{file['isl_tokens'] or 0:,} in, {file['osl_tokens'] or 0:,} out"),
             *((("detected" if i == 0 else ""), note) for i, note in enumerate(file["detected"])),
             *((f"rejected, line {reject['line']}", reject["reason"]) for reject in file["rejected"]),

@@ -106,8 +106,8 @@ def stream_trace(
                 naive += int(kept[arrivals.NAIVE].sum())
             kept = kept.select(pl.exclude(r"^_.*$"))
             if unsplit:
-                shown_of = _PRIVATE_CHARACTERS if layout.private else None
-                unread = [(line, reason, text[:shown_of]) for line, reason, text in unsplit]
+                most = _PRIVATE_CHARACTERS if layout.private else None
+                unread = [(line, reason, text[:most]) for line, reason, text in unsplit]
                 rejected = pl.concat([rejected, rejected_rows(source_file, unread)]).sort("line", maintain_order=True)
             kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
             part = Part(conform(table("request"), kept), rejected)

@@ -241,3 +241,25 @@ def test_parquet_of_any_types_is_read_or_refused(
     frame.write_parquet(path)
     got = attempt(path, "capsheet", Example("t.parquet", ()))
     assert got is None or got.rows_read == 3
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    windows=st.lists(
+        st.one_of(
+            st.sampled_from(["0,0,0,,0,0", "600,0.05,1,Gamma,0.7,2", "1200,0.05,1,Weibull,1,2", "600,nan,1,Gamma,1,1"]),
+            st.text(max_size=30).filter(lambda text: len(text.splitlines()) == 1 and text.strip()),
+            st.lists(st.floats().map(str), min_size=5, max_size=7).map(",".join),
+        ),
+        max_size=6,
+    ),
+    lengths=st.one_of(st.just("{300: 1.0}"), st.text(max_size=20), json_values),
+)
+def test_servegens_chunks_are_drawn_or_refused_whatever_they_hold(
+    tmp_path_factory: pytest.TempPathFactory, windows: list[str], lengths: object
+) -> None:
+    folder = tmp_path_factory.mktemp("fuzz")
+    (folder / "chunk-1-trace.csv").write_bytes("\n".join(windows).encode("utf-8", "replace"))
+    dataset = {"0": {"input_tokens": lengths, "output_tokens": "{40: 0.5, 50: 0.5}"}}
+    (folder / "chunk-1-dataset.json").write_text(json.dumps(dataset))
+    attempt(folder, "servegen", Example("s", (), options={"rate_factor": 0.01}))

@@ -8,6 +8,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.sources import SourceRead, read_trace
+from pipelines.sources.formats import LAYOUTS
+from pipelines.sources.traces import SERVEGEN
+from tests.conftest import ROOT
 
 
 def at(text: str) -> datetime:
@@ -150,3 +153,9 @@ def test_servegens_chunks_are_drawn_with_the_published_counts_and_lengths(shared
     assert "synthetic" in got.detail
     assert got.frame.equals(sample(shared, folder, duration_s=86_400, seed=7).frame)
     assert not got.frame.equals(sample(shared, folder, duration_s=86_400, seed=8).frame)
+
+
+def test_every_format_is_described_for_readers() -> None:
+    page = (ROOT / "docs" / "traces.md").read_text(encoding="utf-8")
+    for name in (*(layout.name for layout in LAYOUTS), SERVEGEN):
+        assert f"| `{name}` |" in page
