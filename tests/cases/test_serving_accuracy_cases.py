@@ -40,7 +40,7 @@ def aggregated(shared: Path) -> list[Point]:
 
 
 @pytest.mark.parametrize(
-    ("kind", "rows", "cases"), [("closed_loop", 3393, 2382), ("open_loop", 133, 81), ("other", 290, 19)]
+    ("kind", "rows", "cases"), [("closed_loop", 3393, 2382), ("open_loop", 133, 81), ("other", 290, 240)]
 )
 def test_every_row_is_a_case_or_says_why_not(shared: Path, kind: str, rows: int, cases: int) -> None:
     found = predicted(shared, kind)
@@ -75,6 +75,26 @@ def test_thirty_percent_of_a_combination_correct_the_rest(shared: Path) -> None:
     told("closed loop, aggregated, corrected", said)
     assert said["tpot"]["median_ape"] <= 0.04 and said["tpot"]["p90_ape"] <= 0.14
     assert said["ttft"]["median_ape"] <= 0.09 and said["ttft"]["p90_ape"] <= 0.40
+
+
+def test_separated_pools_are_predicted(shared: Path) -> None:
+    found = [point for point in points(predicted(shared, "closed_loop"))[0] if point.row.mode == "separated"]
+    said, corrected = errors(found), errors(correct(found, 0.3).scored)
+    told("closed loop, separated", {"as predicted": said, "corrected": corrected})
+    assert said["tpot"]["n"] > 150
+    assert said["tpot"]["median_ape"] <= 0.20 and corrected["tpot"]["median_ape"] <= 0.08
+
+
+def test_corrected_intervals_hold_about_eighty_percent(shared: Path) -> None:
+    said = errors(correct(aggregated(shared), 0.3).scored)
+    assert 0.75 <= said["tpot"]["coverage_p10_p90"] <= 0.92
+    assert 0.75 <= said["ttft"]["coverage_p10_p90"] <= 0.92
+
+
+def test_offline_throughput_is_predicted(shared: Path) -> None:
+    said = errors(points(predicted(shared, "other"))[0])
+    told("mixed", said)
+    assert said["throughput"]["n"] > 200 and said["throughput"]["median_ape"] <= 0.30
 
 
 def test_open_loop_predictions_hold(shared: Path) -> None:
