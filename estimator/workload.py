@@ -133,7 +133,7 @@ def seasons(first_arrival_s: float, arrival_s: Floats) -> list[Season]:
 
     `first_arrival_s` is the first arrival in seconds since 1970, UTC; `arrival_s` counts from it. Rates are over the
     time that the trace spends in each, so that a trace of nine days does not make two weekdays look busier. A trace
-    shorter than a day has no hours to compare, one shorter than a week no weekdays.
+    that does not reach every hour has none to compare, one that does not reach every weekday no weekdays.
     """
     span_s = float(arrival_s[-1]) if len(arrival_s) else 0.0
     mean_rps = len(arrival_s) / span_s if span_s > 0 else 0.0
@@ -142,7 +142,7 @@ def seasons(first_arrival_s: float, arrival_s: Floats) -> list[Season]:
         ("hour", HOUR_S, HOURS_A_DAY, 0.0),
         ("weekday", HOUR_S * HOURS_A_DAY, DAYS_A_WEEK, 3 * HOUR_S * HOURS_A_DAY),  # 1970 began on a Thursday
     ):
-        if span_s < unit_s * units:
+        if span_s < unit_s * (units - 1):  # not every one of them was seen
             continue
         start_s = first_arrival_s + offset_s
         requests = np.bincount(((start_s + arrival_s) // unit_s).astype(np.int64) % units, minlength=units)

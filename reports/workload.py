@@ -59,7 +59,7 @@ def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], sub
     rows: list[list[Value]] = [
         [r["service"], r["bucket"], r["requests"], r["share"], r["isl_mean_tokens"], r["osl_mean_tokens"],
          r["input_share"], r["output_share"], r["cost_share"], r["cost_spread"], r["peak_rps"]]
-        for r in rows_of(frames.buckets)
+        for r in frames.buckets.sort("service", "isl_from_tokens", "osl_from_tokens").iter_rows(named=True)
     ]  # fmt: skip
     page.new_page()
     note = "Bounds follow the data, so that cost is alike inside a bucket. Peak: its rate in the planning window."
@@ -75,7 +75,7 @@ def write(workbook: Workbook, frames: PlanFrames, decisions: list[Decision], sub
 
 
 def _prefixes(page: Page, frames: PlanFrames) -> None:
-    page.gap()
+    page.new_page()
     page.section("Prefix hits by size of cache", "One pool for the whole fleet, the least recently used let go first.")
     rows: list[list[Value]] = [
         [r["service"], r["tier"], r["hit_tokens"], r["hit_share"], r["added_share"]] for r in rows_of(frames.prefixes)
@@ -87,7 +87,7 @@ def _prefixes(page: Page, frames: PlanFrames) -> None:
 
 
 def _mix(page: Page, frames: PlanFrames) -> None:
-    page.new_page()
+    page.gap()
     page.section("Mix", "Every request of the trace, also those that no engine worked on; the most frequent values.")
     rows: list[list[Value]] = [
         [r["service"], r["value"], r["dimension"].replace("_", " "), r["requests"], r["share"], r["isl_mean_tokens"],
@@ -101,15 +101,14 @@ def _mix(page: Page, frames: PlanFrames) -> None:
 
 
 def _seasons(page: Page, frames: PlanFrames) -> None:
-    page.new_page()
-    page.section(
-        "Hours and weekdays", "Rate over the time the trace spends in each. Hours want a day of trace, weekdays a week."
-    )
     rows: list[list[Value]] = [
         [r["service"], f"{r['slot']:02d}:00" if r["period"] == "hour" else _WEEKDAYS[r["slot"]], r["factor"],
          r["arrival_rps"], r["requests"], r["covered_h"]]
         for r in frames.seasons.sort("service", "period", "slot").iter_rows(named=True)
     ]  # fmt: skip
+    page.new_page() if rows else page.gap()
+    note = "Rate over the time the trace spends in each. Hours want a day of trace, weekdays a week."
+    page.section("Hours and weekdays", note)
     if rows:
         page.table("t_seasons", _SEASONS, rows)
     else:

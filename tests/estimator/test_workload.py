@@ -115,7 +115,7 @@ def test_the_busy_hour_and_the_quiet_weekday_stand_out() -> None:
     assert max(hours, key=lambda s: s.factor).slot == 9 and min(weekdays, key=lambda s: s.factor).slot == 6
 
 
-def test_less_than_a_day_has_no_hours_and_less_than_a_week_no_weekdays() -> None:
+def test_where_an_hour_or_a_weekday_was_not_seen_there_are_none_to_compare() -> None:
     assert seasons(MONDAY_S, np.arange(0, 80_000, 60.0)) == []
     assert {s.period for s in seasons(MONDAY_S, np.arange(0, 3 * 86_400, 60.0))} == {"hour"}
 
