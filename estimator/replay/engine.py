@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 
 from estimator.replay.blocks import blocks_for, free_blocks, publish, take
 from estimator.replay.compiled import inner, spliced
-from estimator.replay.loads import collect, landing_s
+from estimator.replay.loads import collect, landing_s, reads_only
 from estimator.replay.queues import gap_bin, heap_pop, heap_request, heap_step, stall_push
 from estimator.replay.schedule import admit, continues, schedule_running
 from estimator.replay.state import (
@@ -294,7 +294,7 @@ def begin(f: Fleet, e: int, p: Step, now_s: float) -> float:
         if q.chunk > 0:
             tokens += q.chunk
             sequences += 1
-            if continues(q):
+            if continues(q) or reads_only(f, f.prefills[e, j]):
                 kv_full += q.computed
                 kv_window += min(q.computed, rules.window)
             else:

@@ -18,12 +18,13 @@ from numba import njit
 from estimator.replay import blocks, compiled, engine, loads, queues, routing, schedule, state, tiers, transitions
 from estimator.replay.engine import Step, advance
 from estimator.replay.routing import ROUND_ROBIN, choose, enqueue, keep, outage
-from estimator.replay.state import LOST, NONE, REJECTED, Fleet, Records
+from estimator.replay.state import CANCELLED, LOST, NONE, REJECTED, Fleet, Records
 from estimator.replay.transitions import send
 from estimator.step_time import kernel as step_kernel
 
 
-def _fingerprint(*modules: ModuleType | None) -> int:
+def fingerprint(*modules: ModuleType | None) -> int:
+    """A number that changes with the source of any of `modules`."""
     digest = hashlib.sha256()
     for module in modules:
         digest.update(inspect.getsource(module).encode() if module else b"")
@@ -38,7 +39,7 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:  # n
     """
 
     @njit(cache=True)
-    def open_loop(f: Fleet, p: Step, outages: Records, router: int, stale_s: float) -> int:
+    def open_loop(f: Fleet, p: Step, outages: Records, router: int, stale_s: float) -> int:  # noqa: PLR0912
         """Requests arrive at their `sent_s` whatever the engines do. An engine catches up when someone looks at it."""
         totals = f.totals[0]
         n = len(f.engines)
@@ -49,6 +50,9 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:  # n
             if totals.held_first != NONE and totals.opened > 0:
                 r = totals.held_first
                 totals.held_first = f.requests[r].after
+                if f.requests[r].deadline_s <= now_s:
+                    f.requests[r].outcome = CANCELLED
+                    continue
             else:
                 while coming < len(f.requests) and f.requests[coming].outcome == REJECTED:
                     coming += 1
@@ -124,19 +128,7 @@ def _entries(source: int) -> tuple[Callable[..., int], Callable[..., int]]:  # n
     return open_loop, closed_loop
 
 
-run_open, run_closed = _entries(
-    _fingerprint(
-        inspect.getmodule(_entries),
-        blocks,
-        compiled,
-        engine,
-        loads,
-        queues,
-        routing,
-        schedule,
-        state,
-        tiers,
-        transitions,
-        step_kernel,
-    )
-)
+COMPILED = (blocks, compiled, engine, loads, queues, routing, schedule, state, tiers, transitions, step_kernel)
+"""What the loops are compiled from, beside the module they stand in."""
+
+run_open, run_closed = _entries(fingerprint(inspect.getmodule(_entries), *COMPILED))

@@ -21,6 +21,8 @@ from estimator.replay.tiers import load_s
 
 FIRST = 2**61
 """Taken from the rank of a request whose KV is there."""
+HAD = -1
+"""Tokens another engine has for a request that has asked for them."""
 
 
 @only_with("ports", 0)
@@ -50,6 +52,14 @@ def landed_blocks(f: Fleet, r: int) -> int:
 def joins_landed(f: Fleet, r: int) -> None:
     """Request `r`, whose KV is there, leaves the queue: it has its own rank again."""
     f.requests[r].rank += FIRST
+
+
+@only_with("ports", False)
+def reads_only(f: Fleet, r: int) -> bool:
+    """Whether request `r`, handed over, computes the last token of its prompt again: a decode in all but name."""
+    q = f.requests[r]
+    again: bool = q.remote == HAD and q.generated == 0 and q.chunk == 1
+    return again
 
 
 @inner
@@ -114,7 +124,7 @@ def starts_load(f: Fleet, e: int, r: int, hits: int, from_host: int, from_remote
     handed = q.remote > 0
     if handed:
         tokens = max(0, q.remote - hits * rules.block_tokens)
-        q.remote = 0
+        q.remote = HAD
     elif tokens == 0 or not rules.loads_async:
         return False
     take(f, e, blocks_for(q.isl + q.generated, rules.block_tokens) - hits)

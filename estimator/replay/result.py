@@ -65,6 +65,8 @@ class Replay:
     """Longest gap between two tokens of the request, preemption included; NaN for one token."""
     replica: Ints
     """-1 when rejected."""
+    rank: Ints
+    """Data-parallel rank in the replica; -1 when rejected."""
     cached_tokens: Ints
     """Input tokens found in the prefix cache when the request was first admitted."""
     preemptions: Ints
@@ -75,9 +77,9 @@ class Replay:
     running_mean: float
     """Requests running on a replica, averaged over time, idle time included."""
     waiting_max: int
-    """Longest queue of any replica."""
+    """Longest queue of any replica, or of any of its ranks."""
     kv_usage_p99: float
-    """Share of a replica's KV blocks in use that is exceeded 1 % of the time, to 0.1 %."""
+    """Share of a replica's (a rank's) KV blocks in use that is exceeded 1 % of the time, to 0.1 %."""
     max_active_tokens: int
     """Most context tokens of the requests running on a replica at once; a shared prefix counts for each of them."""
     busy_share: float

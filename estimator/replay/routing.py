@@ -127,6 +127,43 @@ def choose(f: Fleet, r: int, router: int) -> int:
 
 
 @inner
+def choose_rank(f: Fleet, r: int, router: int) -> int:
+    """The engine request `r` goes to where replicas have ranks: the replica by the router, the rank by its replica.
+
+    A replica knows its own ranks as they are and takes the one with the least 4 x waiting + running, the first among
+    equals (`DPLBAsyncMPClient`, vLLM). The prefix router sees ranks.
+    """
+    ranks = f.rules[0].ranks
+    if ranks == 1 or router == PREFIX:
+        return choose(f, r, router)
+    n = len(f.engines) // ranks
+    best: int = (f.totals[0].turn // ranks + 1) % n
+    while not f.engines[best * ranks].open:
+        best = (best + 1) % n
+    if router == LEAST_LOAD:
+        turn = best
+        least = 2**60
+        for k in range(n):
+            c = (turn + k) % n
+            seen = 0
+            for i in range(c * ranks, (c + 1) * ranks):
+                seen += f.engines[i].seen
+            if f.engines[c * ranks].open and seen < least:
+                best = c
+                least = seen
+    e: int = best * ranks
+    lightest = 2**60
+    for i in range(best * ranks, (best + 1) * ranks):
+        weight = 4 * (f.engines[i].waiting + loading(f, i)) + f.engines[i].running
+        if weight < lightest:
+            e = i
+            lightest = weight
+    f.engines[e].seen += 1
+    f.totals[0].turn = e
+    return e
+
+
+@inner
 def keep(f: Fleet, r: int) -> None:
     """Request `r` is without a replica for now."""
     totals = f.totals[0]

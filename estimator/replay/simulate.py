@@ -15,9 +15,11 @@ from numpy.typing import NDArray
 from estimator.replay import state
 from estimator.replay.kernel import run_closed, run_open
 from estimator.replay.limits import EngineLimits
+from estimator.replay.links import new_links, new_moves, new_way
 from estimator.replay.options import Adapters, Outage, Speculation, Tier, in_turn
 from estimator.replay.result import Replay, Series
 from estimator.replay.routing import ROUTERS
+from estimator.replay.stepwise import run_stepwise
 from estimator.replay.workload import Floats, Ints, Workload
 from estimator.step_time import STEP_FIELDS, WINDOW_INDEX, step_seconds
 
@@ -49,6 +51,7 @@ def replay(
     resend: bool = True,
     series_bins: int = 0,
     async_loads: bool = False,
+    ranks: int = 1,
 ) -> Replay:
     """Serve `workload` on `replicas` equal engines behind a router, until the last request has ended.
 
@@ -62,6 +65,9 @@ def replay(
     finds no replica open waits for one. `series_bins` asks for `Replay.series` in that many bins at most.
     What is found in `host` or `remote` holds up the step that admits the request; with `async_loads` it holds up that
     request alone, behind earlier loads of its engine from that tier.
+    With `ranks` > 1 a replica is as many data-parallel ranks, each with these limits and a KV pool of its own, that
+    step in lockstep: a step lasts as long as that of its slowest rank, and a rank without requests runs along. That is
+    DP attention; ranks of a dense model are replicas. `step` is one rank's.
     Outages and patience need an open loop.
     The fleet's figures count steps that start in [account_from_s, account_to_s). `fast_forward` False takes every step
     singly, for comparison: results are the same.
@@ -69,17 +75,76 @@ def replay(
     Rules: `vllm.v1.core.sched.scheduler` and `vllm.v1.core.kv_cache_manager`. Raises ValueError for arguments that make
     no sense, such as a step of no duration.
     """
-    if replicas < 1:
-        raise ValueError(f"replicas is {replicas}: it must be at least 1")
+    if replicas < 1 or ranks < 1:
+        raise ValueError(f"replicas is {replicas}, ranks {ranks}: each must be at least 1")
     if clients < 0:
         raise ValueError(f"clients is {clients}: it must be 0 (open loop) or more")
     if not request_seconds >= 0 or not router_stale_s >= 0:
         raise ValueError("request_seconds and router_stale_s must not be negative")
     if clients and (len(outages) or workload.patience_s is not None):
         raise ValueError("outages and patience need an open loop: clients must be 0")
+    p = checked_step(step)
+    fleet = new_fleet(
+        workload,
+        p,
+        limits,
+        replicas=replicas,
+        ranks=ranks,
+        clients=min(clients, len(workload)),
+        account=(account_from_s, account_to_s),
+        fast_forward=fast_forward,
+        speculation=speculation,
+        adapters=adapters,
+        resend=resend,
+        series_bins=series_bins,
+        loads_async=async_loads,
+    )
+    if host or remote or ranks > 1:
+        fleet = connected(fleet, workload.hashes, host, remote)
+    if warm_hashes is not None:
+        _warm(fleet, warm_hashes, workload, limits)
+    gone = _outages(outages, replicas)
+    if ranks > 1:
+        run_stepwise(
+            fleet,
+            nowhere(fleet),
+            p,
+            p,
+            gone,
+            new_moves(0),
+            new_links(0),
+            new_way(),
+            (ROUTERS[router], ROUTERS[router]),
+            router_stale_s,
+            request_seconds,
+        )
+    elif clients:
+        run_closed(fleet, p, ROUTERS[router], request_seconds)
+    else:
+        run_open(fleet, p, gone, ROUTERS[router], router_stale_s)
+    return figures(workload, fleet, request_seconds)
+
+
+def new_fleet(
+    workload: Workload,
+    p: Floats,
+    limits: EngineLimits,
+    *,
+    replicas: int,
+    ranks: int = 1,
+    clients: int = 0,
+    account: tuple[float, float] = (0.0, np.inf),
+    fast_forward: bool = True,
+    speculation: Speculation | None = None,
+    adapters: Adapters | None = None,
+    resend: bool = True,
+    series_bins: int = 0,
+    loads_async: bool = False,
+    hands_over: bool = False,
+) -> state.Fleet:
+    """Records of idle engines that obey `limits`, and of the requests they are to serve."""
     if series_bins != 0 and not 2 <= series_bins <= state.SERIES_BINS:
         raise ValueError(f"series_bins is {series_bins}: it must be 0 (none) or from 2 to {state.SERIES_BINS}")
-    p = _checked_step(step)
     window = int(p[WINDOW_INDEX]) if np.isfinite(p[WINDOW_INDEX]) and p[WINDOW_INDEX] > 0 else _NO_WINDOW
     requests, ids, hash_blocks = _requests(workload, limits)
     rules = state.new_rules(
@@ -108,28 +173,24 @@ def replay(
         series_bins=series_bins,
         series_s=max(workload.arrival_s[-1], 1e-3) / (series_bins - series_bins // 4) if series_bins else np.inf,
         resend=resend,
-        ranks=1,
-        loads_async=async_loads,
-        hands_over=False,
-        clients=min(clients, len(workload)),
-        from_s=account_from_s,
-        to_s=account_to_s,
+        ranks=ranks,
+        loads_async=loads_async,
+        hands_over=hands_over,
+        clients=clients,
+        from_s=account[0],
+        to_s=account[1],
     )
-    fleet = _fleet(requests, ids, rules, replicas, workload.hashes)
-    if host or remote:
-        fleet = _with_tiers(fleet, host, remote, workload.hashes)
-        if async_loads:
-            fleet = fleet._replace(ports=state.new_ports(replicas))
-    if warm_hashes is not None:
-        _warm(fleet, warm_hashes, workload, limits)
-    if clients:
-        run_closed(fleet, p, ROUTERS[router], request_seconds)
-    else:
-        run_open(fleet, p, _outages(outages, replicas), ROUTERS[router], router_stale_s)
-    return _result(workload, fleet, request_seconds)
+    return _fleet(requests, ids, rules, replicas * ranks, workload.hashes)
 
 
-def _checked_step(step: Floats) -> Floats:
+def nowhere(fleet: state.Fleet) -> state.Fleet:
+    """A fleet of the same kind without engines."""
+    none = _fleet(fleet.requests[:1].copy(), fleet.ids[:0].copy(), fleet.rules.copy(), 0, 0)
+    return none._replace(tiers=fleet.tiers, ports=fleet.ports)
+
+
+def checked_step(step: Floats) -> Floats:
+    """The parameters of a step as compiled code takes them. Raises ValueError for those of no step."""
     p = np.ascontiguousarray(step, dtype=np.float64)
     if p.shape != (len(STEP_FIELDS),):
         raise ValueError(f"step holds {p.size} parameters: estimator.step_time.STEP_FIELDS names {len(STEP_FIELDS)}")
@@ -228,7 +289,8 @@ def _outages(outages: Sequence[Outage], replicas: int) -> state.Records:
     return np.asarray(sorted(entries, key=lambda entry: entry[0]), dtype=state.OUTAGE)
 
 
-def _with_tiers(fleet: state.Fleet, host: Tier | None, remote: Tier | None, hashes: int) -> state.Fleet:
+def connected(fleet: state.Fleet, hashes: int, host: Tier | None = None, remote: Tier | None = None) -> state.Fleet:
+    """The same fleet with tiers and ports: with both or with neither, so that there are two kinds to compile for."""
     replicas = len(fleet.engines)
     tiers = np.zeros(replicas + 1, dtype=state.TIER)
     tiers["oldest"] = tiers["newest"] = state.NONE
@@ -238,7 +300,8 @@ def _with_tiers(fleet: state.Fleet, host: Tier | None, remote: Tier | None, hash
             tiers["hashes_max"][at] = tier.blocks // per_hash
             tiers["block_s"][at] = tier.seconds_per_block
             tiers["lookup_s"][at] = tier.lookup_seconds
-    return fleet._replace(tiers=tiers, hashes=_hashes(replicas + 1, hashes))
+    known = _hashes(replicas + 1, hashes if fleet.rules[0]["caching"] else 0)
+    return fleet._replace(tiers=tiers, hashes=known, ports=state.new_ports(replicas))
 
 
 def _warm(fleet: state.Fleet, warm_hashes: Ints, workload: Workload, limits: EngineLimits) -> None:
@@ -264,8 +327,10 @@ def _warm(fleet: state.Fleet, warm_hashes: Ints, workload: Workload, limits: Eng
     engines["empty"] -= n * per_hash
 
 
-def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> Replay:
+def figures(workload: Workload, fleet: state.Fleet, request_seconds: float) -> Replay:
+    """What a fleet's records say once all is done."""
     requests, engines, rule, totals = fleet.requests, fleet.engines, fleet.rules[0], fleet.totals[0]
+    ranks = int(rule["ranks"])
     if (engines["empty"] + engines["idle"] != rule["kv_blocks"]).any() or engines["running"].any():
         raise RuntimeError("the replay lost KV blocks or requests: a defect of estimator.replay, please report it")
     # What was generated: all of it, or as far as it came.
@@ -289,17 +354,18 @@ def _result(workload: Workload, fleet: state.Fleet, request_seconds: float) -> R
         e2e_s=requests["end_s"] - requests["queued_s"] + request_seconds,
         queue_s=requests["admitted_s"] - requests["queued_s"],
         itl_max_s=np.where(several, requests["stall_s"], np.nan),
-        replica=requests["engine"].astype(np.int64),
+        replica=requests["engine"].astype(np.int64) // ranks,
+        rank=np.where(requests["engine"] < 0, -1, requests["engine"].astype(np.int64) % ranks),
         cached_tokens=requests["cached"].astype(np.int64),
         preemptions=requests["preemptions"].astype(np.int64),
         outcome=requests["outcome"].copy(),
-        replicas=len(engines),
-        running_mean=float(engines["running_s"].sum()) / accounted_s if accounted_s > 0 else 0.0,
+        replicas=len(engines) // ranks,
+        running_mean=ranks * float(engines["running_s"].sum()) / accounted_s if accounted_s > 0 else 0.0,
         waiting_max=int(engines["waiting_max"].max()),
         kv_usage_p99=float(usage),
         max_active_tokens=int(engines["tokens_max"].max()),
         busy_share=min(1.0, busy_s / accounted_s) if accounted_s > 0 else 0.0,
-        steps=int(engines["steps"].sum()),
+        steps=int(engines["steps"].sum()) // ranks,
         makespan_s=makespan_s,
         waits_share={
             name: float(seconds / busy_s) if busy_s > 0 else 0.0

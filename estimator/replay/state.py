@@ -91,7 +91,7 @@ REQUEST = np.dtype(
         ("sends", "i4"),  # times it reached an engine
         # KV from elsewhere
         ("ready_s", "f8"),  # when what it loads is there
-        ("remote", "i4"),  # tokens whose KV another engine has computed, until it is asked for
+        ("remote", "i4"),  # tokens whose KV another engine has computed; HAD once it was asked for
         ("next", "i4"),  # in a list of its engine's port
         ("place", "i1"),
         ("outcome", "i1"),
