@@ -63,7 +63,7 @@ class ModelFolders:
         trimmed = stem != file.stem
         for key in (name, name.rpartition("/")[2]):
             held = self._by_name.get(key)
-            if held is None or (not trimmed and held.parent == file.parent and held.stem.endswith(_VARIANTS)):
+            if held is None or (not trimmed and held.stem.endswith(_VARIANTS)):
                 self._by_name[key] = file
 
     def find(self, model_id: str) -> Found | None:

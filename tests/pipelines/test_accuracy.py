@@ -85,6 +85,16 @@ def test_a_failed_start_up_counts_apart(tmp_path: Path, capsys: pytest.CaptureFi
     assert said["metrics"] == {}
 
 
+def test_a_whole_config_of_the_catalogue_wins_over_a_trimmed_one_of_the_folder(tmp_path: Path) -> None:
+    folder = tmp_path / "models"
+    folder.mkdir()
+    (folder / "google--gemma-3-4b-it.partial.json").write_text('{"model_type": "gemma3", "vocab_size": 7}')
+    found = ModelFolders(folder).find("google/gemma-3-4b-it")
+    assert found is not None and found.instead is None and found.config["text_config"]["vocab_size"] == 262_208
+    (folder / "nobody--none.partial.json").write_text('{"model_type": "gemma3", "vocab_size": 7}')
+    assert ModelFolders(folder).find("nobody/none") is not None
+
+
 def test_configs_of_the_folder_win_whatever_the_case(tmp_path: Path) -> None:
     folder = tmp_path / "models"
     folder.mkdir()
