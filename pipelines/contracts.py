@@ -18,7 +18,7 @@ from typing import TYPE_CHECKING, Any, Literal
 import polars as pl
 
 from pipelines.sources.base import NOT_A_REQUEST
-from pipelines.sources.outcome import CAPPED_ROWS, CAPPED_SHARE
+from pipelines.sources.outcome import NEAR, is_cap
 from warehouse.contracts import Expectation, expectations
 from warehouse.frames import polars_schema
 from warehouse.registry import Table, table
@@ -204,7 +204,7 @@ def validate_requests(
     query = (resources.files("sql") / "checks" / "trace_facts.sql").read_text(encoding="utf-8")
     results = []
     for source in sources:
-        facts = con.execute(query, {"source": source, "aside": NOT_A_REQUEST}).pl().row(0, named=True)
+        facts = con.execute(query, {"source": source, "aside": NOT_A_REQUEST, "near": NEAR}).pl().row(0, named=True)
         results += _trace(source, facts, max_rejected_share)
     return results
 
@@ -275,8 +275,8 @@ def _trace(source: str, facts: dict[str, Any], max_rejected_share: float) -> lis
     check("lengths are in range", low >= 1 and high <= most, observed, f"1 to {most:,.0f} tokens", "stops", remedy)
     for name, key in (("input", "isl"), ("output", "osl")):
         at_max, longest = facts[f"{key}_at_max"], facts[f"{key}_max"]
-        capped = usable >= CAPPED_ROWS and at_max / usable >= CAPPED_SHARE and facts[f"{key}_min"] < longest
+        capped = facts[f"{key}_min"] < longest and is_cap(usable, longest, at_max, facts[f"{key}_near_max"])
         observed = f"{at_max:,} requests ({at_max / usable:.2%}) have the longest, {longest:,} tokens"
         remedy = f"Longer {name}s were cut off before this trace was written: allow for them in demand."
-        check(f"{name} lengths are not capped", not capped, observed, f"less than {CAPPED_SHARE:.0%}", "warns", remedy)
+        check(f"{name} lengths are not capped", not capped, observed, "like those just below", "warns", remedy)
     return results

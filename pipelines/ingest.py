@@ -24,7 +24,7 @@ from pipelines.sources import arrivals
 from pipelines.sources.base import NOT_A_REQUEST, REJECTED_SCHEMA, SourceError, refuse_broken
 from pipelines.sources.columns import MAX_TOKENS
 from pipelines.sources.locations import Found, find
-from pipelines.sources.outcome import CAPPED_ROWS, CAPPED_SHARE
+from pipelines.sources.outcome import NEAR, is_cap
 from pipelines.sources.traces import TraceStream, stream_trace
 from pipelines.workspace import TraceSpec
 from warehouse.bulk import Spool, loading, remove_rows, stream_rows
@@ -163,26 +163,31 @@ def _count_once(
 
 @dataclass(slots=True)
 class _Lengths:
-    """The shortest and the longest length of a column, and how many have the longest."""
+    """The shortest and the longest length of a column, and how many have the longest or are just below it."""
 
     shortest: int = MAX_TOKENS
     longest: int = 0
-    at_longest: int = 0
+    top: Counter[int] = field(default_factory=Counter)
 
     def take(self, lengths: pl.Series) -> None:
         if not len(lengths):
             return
         self.shortest = min(self.shortest, cast(int, lengths.min()))
-        longest = cast(int, lengths.max())
-        if longest > self.longest:
-            self.longest, self.at_longest = longest, 0
-        if longest == self.longest:
-            self.at_longest += int((lengths == longest).sum())
+        self.longest = max(self.longest, cast(int, lengths.max()))
+        high = lengths.filter(lengths >= self.longest * (1 - NEAR)).value_counts()
+        self.top.update(dict(high.iter_rows()))
+        self.top = Counter({length: n for length, n in self.top.items() if length >= self.longest * (1 - NEAR)})
+
+    @property
+    def at_longest(self) -> int:
+        """How many have the longest."""
+        return self.top[self.longest]
 
     def cap(self, rows: int) -> int | None:
         """The longest length, where so many share it that it must be a cap."""
-        many = rows >= CAPPED_ROWS and self.at_longest >= CAPPED_SHARE * rows
-        return self.longest if many and self.shortest < self.longest else None
+        near = self.top.total() - self.at_longest
+        many = self.shortest < self.longest and is_cap(rows, self.longest, self.at_longest, near)
+        return self.longest if many else None
 
 
 @dataclass(slots=True)

@@ -16,6 +16,10 @@ SERVED = ("ok", "unknown", "cancelled")
 """Outcomes that took an engine's time, where both lengths are known."""
 CAPPED_SHARE, CAPPED_ROWS = 0.01, 100
 """From this share of at least so many requests on, a longest length that many share is a cap, not chance."""
+_HEAP, _HEAPED = 5, 10.0
+"""So many requests at the longest length, and so many times what lengths just below it have, are a cap too."""
+NEAR = 0.1
+"""How far below the longest length is just below: this share of it."""
 
 
 def of_status(code: pl.Expr) -> pl.Expr:
@@ -65,6 +69,18 @@ def classified(rows: pl.DataFrame) -> pl.DataFrame:
     return rows.with_columns(works.fill_null(value=False).alias("replayable"))
 
 
+def is_cap(rows: int, longest: int, at_longest: int, near: int) -> bool:
+    """Whether a longest length is where longer ones were cut, of `rows` requests that do not all have one length.
+
+    `at_longest` have it and `near` are within `NEAR` below it. Of Azure's 19,366 conversations 11 end at 1,000 tokens,
+    with one request at every third length before: too few for a share, too many for chance.
+    """
+    if rows < CAPPED_ROWS:
+        return False
+    each = near / max(1.0, longest * NEAR)
+    return at_longest >= CAPPED_SHARE * rows or (at_longest >= _HEAP and at_longest >= _HEAPED * each)
+
+
 def capped(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
     """Requests at a length so many share that it must be a cap, marked `censored`; and a note on each such cap."""
     notes = []
@@ -74,7 +90,8 @@ def capped(rows: pl.DataFrame) -> tuple[pl.DataFrame, list[str]]:
             continue
         longest = cast(int, served[column].max())
         at_longest = int((served[column] == longest).sum())
-        if at_longest < CAPPED_SHARE * served.height:
+        near = int(((served[column] >= longest * (1 - NEAR)) & (served[column] < longest)).sum())
+        if not is_cap(served.height, longest, at_longest, near):
             continue
         hit = pl.col("replayable") & pl.col("censored").is_null() & (pl.col(column) == longest)
         rows = rows.with_columns(

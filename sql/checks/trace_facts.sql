@@ -27,7 +27,9 @@ kept AS (
 caps AS (
     SELECT
         count(*) FILTER (r.isl_tokens = kept.isl_max) AS isl_at_max,
-        count(*) FILTER (r.osl_tokens = kept.osl_max) AS osl_at_max
+        count(*) FILTER (r.osl_tokens = kept.osl_max) AS osl_at_max,
+        count(*) FILTER (r.isl_tokens >= kept.isl_max * (1 - $near) AND r.isl_tokens < kept.isl_max) AS isl_near_max,
+        count(*) FILTER (r.osl_tokens >= kept.osl_max * (1 - $near) AND r.osl_tokens < kept.osl_max) AS osl_near_max
     FROM request AS r, kept
     WHERE r.source_file IN (SELECT source_file FROM files) AND r.replayable
 ),

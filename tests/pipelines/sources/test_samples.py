@@ -5,6 +5,7 @@ from __future__ import annotations
 from datetime import datetime
 from pathlib import Path
 
+import polars as pl
 import pytest
 
 from pipelines.sources import SourceRead, read_trace
@@ -96,6 +97,14 @@ def test_the_first_and_the_last_request_of_a_sample_are_as_the_file_has_them(
     rows = sample(shared, name).frame.select("arrival_at", "isl_tokens", "osl_tokens")
     assert rows.row(0) == (at(first_at), isl, osl)
     assert rows.row(-1) == (at(last_at), last_isl, last_osl)
+
+
+def test_the_caps_of_published_traces_are_found(shared: Path) -> None:
+    for name, cap, requests in (("azure2023_conv.csv", 1_000, 11), ("mooncake_conversation.jsonl", 2_000, 30)):
+        got = sample(shared, name)
+        assert f"output capped at {cap:,} tokens ({requests} requests)" in got.detail
+        cut = got.frame.filter(pl.col("censored") == "output_cap")
+        assert cut["osl_tokens"].to_list() == [cap] * requests
 
 
 def test_the_csv_and_the_json_of_one_spend_log_hold_the_same_requests(shared: Path) -> None:
