@@ -3,17 +3,16 @@
 from __future__ import annotations
 
 import os
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
-from estimator.memory import MemoryAccount
 from pipelines.commands import show, size_page
 from pipelines.planning.account_figures import memory_figures
 from pipelines.planning.calculation import Calculation, calculate
 from pipelines.planning.catalog import shipped
 from pipelines.planning.compatibility import compatibility, refusals
 from pipelines.planning.launch import launch_command
+from pipelines.planning.least_change import least_change
 from pipelines.planning.rules_of_thumb import read_coefficients
 from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
 from pipelines.sources.models import read_model
@@ -71,7 +70,7 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         **{figure.name: figure.value for figure in memory},
         "feasible": sized.feasible and not refused,
         "reasons": [*refused, *sized.reasons],
-        "least_change": _least_change(account, refused, sized),
+        "least_change": least_change(sized, refused, catalog) if account else "",
         "warnings": list(sized.warnings),
         "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
@@ -87,7 +86,7 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "isl_tokens": calculation.isl_tokens,
         "osl_tokens": calculation.osl_tokens,
         "fleet": list(calculation.fleet),
-        "accepted_tp": accepted_tp(sized.architecture),
+        "accepted_tp": accepted_tp(sized),
         "compatibility": compatibility(sized, row),
         "launch_command": launch_command(sized, str(row["arch"])) if account else "",
         "coefficients": list(calculation.coefficients),
@@ -136,19 +135,6 @@ def _row(gpu_id: str) -> dict[str, Any]:
     from warehouse.catalog import read_catalog
 
     return next(row for row in read_catalog("accelerators").to_dicts() if row["gpu_id"] == gpu_id)
-
-
-def _least_change(account: MemoryAccount | None, refused: Sequence[str], sized: Sized) -> str:
-    """What would make it start: the first version that takes it, another card, or the account's least change."""
-    since = next((s.since for s in sized.support if s.accepted is False and s.since), "")
-    parts = []
-    if since:
-        parts.append(f"Use {sized.engine} {since} or later.")
-    elif refused:
-        parts.append("Choose an engine, a card or a precision that goes with the others.")
-    if account is not None and account.least_change:
-        parts.append(account.least_change)
-    return " ".join(parts)
 
 
 def _refusal(found: dict[str, Any]) -> str:

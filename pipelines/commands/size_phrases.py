@@ -1,8 +1,8 @@
 """Sentences of the estimator and the planner in Chinese: what `capsheet size` shows beside names and figures.
 
 Belongs here: pairs of an English sentence, as the code writes it, and its Chinese. `{x}` stands for any text, `{t_x}`
-for text that is translated in turn, `{s_x}` for a source. Does not: names and headings (`size_texts`), sources of
-figures (`size_sources`).
+for text that is translated in turn, `{s_x}` for a source, `{n_x}` for a number. Does not: names and headings
+(`size_texts`), sources of figures (`size_sources`).
 """
 
 from __future__ import annotations
@@ -12,16 +12,18 @@ Pairs = tuple[tuple[str, str], ...]
 REASONS: Pairs = (
     ("TP {n} does not divide {heads} attention heads", "TP {n} 不能整除 {heads} 个注意力头"),
     ("TP {n} and {heads} key/value heads do not divide one another", "TP {n} 与 {heads} 个 KV 头互不整除"),
-    ("TP {n} does not divide the feed-forward width {width}", "TP {n} 不能整除前馈宽度 {width}"),
-    ("TP {n} does not divide the expert width {width}", "TP {n} 不能整除专家宽度 {width}"),
     (
-        "TP {n} cuts the feed-forward width {width} into {part}, which the checkpoint's blocks of {block} do not "
-        "divide",
-        "TP {n} 把前馈宽度 {width} 切成 {part},检查点的 {block} 量化块不能整除",
+        "TP {n} does not divide the {n_groups} groups of the attention's output",
+        "TP {n} 不能整除注意力输出的 {n_groups} 个组",
     ),
     (
-        "TP {n} cuts the expert width {width} into {part}, which the checkpoint's blocks of {block} do not divide",
-        "TP {n} 把专家宽度 {width} 切成 {part},检查点的 {block} 量化块不能整除",
+        "TP {n} does not divide the vocabulary of {n_words}, padded to a multiple of {n_pad}",
+        "TP {n} 不能整除补齐到 {n_pad} 倍数的词表 {n_words}",
+    ),
+    ("TP {n} does not divide the {t_part} {n_width}", "TP {n} 不能整除{t_part} {n_width}"),
+    (
+        "TP {n} cuts the {t_part} {n_width} into {n_each}, which the checkpoint's blocks of {n_block} do not divide",
+        "TP {n} 把{t_part} {n_width} 切成 {n_each},检查点的 {n_block} 量化块不能整除",
     ),
     (
         "max_model_len {n} is beyond the {most} tokens the model allows",
@@ -55,7 +57,11 @@ CHANGES: Pairs = (
     ("Use {engine} {version} or later.", "请用 {engine} {version} 或更新版本。"),
     ("Choose an engine, a card or a precision that goes with the others.", "请换用互相支持的引擎、加速卡或精度。"),
     ("It fits with --{flag} {n}.", "改为 --{flag} {n} 即可。"),
+    ("It fits with tensor parallel {n} in {precision}.", "改为张量并行 {n} 并用 {precision} 权重即可。"),
+    ("It fits with tensor parallel {n} on {gpu}.", "改为张量并行 {n} 并换用 {gpu} 即可。"),
     ("It fits with tensor parallel {n}.", "改为张量并行 {n} 即可。"),
+    ("It fits without --{flag}.", "去掉 --{flag}(由引擎决定)即可。"),
+    ("It fits on a GPU with {n} GiB visible, such as {gpu}.", "换用可见显存 {n} GiB 的 GPU(如 {gpu})即可。"),
     ("It fits in {precision}.", "权重改用 {precision} 即可。"),
     ("It fits on a GPU with {n} GiB visible.", "换用可见显存 {n} GiB 的 GPU 即可。"),
     (
@@ -270,6 +276,11 @@ FORMULAS: Pairs = (
     ),
 )
 
-FEATURES: Pairs = (("{precision} weights on {gpu}", "{gpu} 上的 {precision} 权重"),)
+FEATURES: Pairs = (
+    ("attention's output", "注意力输出"),
+    ("feed-forward width", "前馈宽度"),
+    ("expert width", "专家宽度"),
+    ("{precision} weights on {gpu}", "{gpu} 上的 {precision} 权重"),
+)
 """Last, for it would match longer sentences."""
 PHRASES: Pairs = (*REASONS, *CHANGES, *WARNINGS, *NOTES, *COMPATIBILITY, *FORMULAS, *FEATURES)

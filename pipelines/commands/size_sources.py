@@ -171,6 +171,11 @@ WORDS: tuple[tuple[str, str], ...] = (
 """Patterns replaced wherever a source has them, in this order."""
 
 MEANINGS: Pairs = (
+    (
+        "decode steps between the end of a prompt and the first token at the client: asynchronous scheduling, output "
+        "processing",
+        "提示处理完毕到客户端收到首个 token 之间的 decode 步数:异步调度、输出处理",
+    ),
     ("prefill compute utilisation", "prefill 算力利用率"),
     ("decode bandwidth utilisation", "decode 显存带宽利用率"),
     ("tensor-parallel communication efficiency", "张量并行通信效率"),

@@ -189,13 +189,19 @@ _TURN: dict[str, Callable[[str], str]] = {"t_": _chinese, "s_": _chinese_source}
 """How a placeholder's text is translated in turn, by the first letters of its name."""
 
 
+_NUMBER = r"[-+]?[\d,.]+"
+
+
 @cache
 def _patterns() -> tuple[tuple[re.Pattern[str], str], ...]:
-    """The pairs with their English compiled: `{x}` matches any text, as little as it can."""
+    """The pairs with their English compiled: `{x}` matches any text, as little as it can, `{n_x}` a number."""
     return tuple((_compiled(english), chinese) for english, chinese in (*PHRASES, *SOURCES, *MEANINGS))
 
 
 def _compiled(english: str) -> re.Pattern[str]:
     parts = re.split(r"\{(\w+)\}", english)
-    pattern = "".join(f"(?P<{part}>.+?)" if at % 2 else re.escape(part) for at, part in enumerate(parts))
+    pattern = "".join(
+        f"(?P<{part}>{_NUMBER if part.startswith('n_') else '.+?'})" if at % 2 else re.escape(part)
+        for at, part in enumerate(parts)
+    )
     return re.compile(pattern, re.DOTALL)

@@ -297,7 +297,7 @@ def fleet_tiers(sized: Sized, catalog: Catalog) -> list[dict[str, Any]]:
     length = sized.settings.max_model_len
     rows: list[dict[str, Any]] = []
     sizes = []
-    for tp in accepted_tp(sized.architecture):
+    for tp in accepted_tp(sized):
         if sized.ask.ep > 1 and sized.ask.ep > tp * sized.ask.dp:
             continue
         account = account_of(sized.ask, sized.architecture, sized.weights, sized.gpu, sized.settings, catalog, tp)

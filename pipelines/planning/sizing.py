@@ -173,7 +173,7 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
     try:
         architecture = parse_config(read.config, read.model_id)
         found = weights(architecture, ask.quantization, read.checkpoint_bytes)
-        settings = resolve_settings(engine, version, gpu, architecture, catalog.profile, _overrides(ask))
+        settings = resolve_settings(engine, version, gpu, architecture, catalog.profile, overrides(ask))
     except (UnsupportedConfig, UnsupportedPrecision, UnknownEngine) as error:
         raise CapsheetError(_one_line(ask.model, error)) from None
     if found.label == "verified":
@@ -303,12 +303,19 @@ def engine_of(text: str, catalog: Catalog) -> tuple[str, str, bool]:
     return engine, number["number"], False
 
 
-def accepted_tp(architecture: Architecture) -> list[int]:
-    """Tensor-parallel sizes the engines accept for a model, up to 16."""
-    return [tp for tp in TP_SIZES if tensor_parallel_problem(architecture, tp) is None]
+def accepted_tp(sized: Sized) -> list[int]:
+    """Tensor-parallel sizes the engine accepts for a model in its weights' blocks, up to 16."""
+
+    def accepts(tp: int) -> bool:
+        ep = 1 if sized.ask.ep == 1 else tp * sized.ask.dp
+        scheme, engine = sized.weights.scheme, sized.engine
+        return tensor_parallel_problem(sized.architecture, tp, scheme=scheme, ep=ep, engine=engine) is None
+
+    return [tp for tp in TP_SIZES if accepts(tp)]
 
 
-def _overrides(ask: Ask) -> dict[str, object]:
+def overrides(ask: Ask) -> dict[str, object]:
+    """The engine's settings the caller names; None is left to the engine."""
     names = ("max_model_len", "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype")
     return {name: getattr(ask, name) for name in names}
 

@@ -103,6 +103,40 @@ def test_what_does_not_fit_is_an_answer_with_the_least_change() -> None:
     assert said["calculator"]["concurrency_limit"] == 0
 
 
+@pytest.mark.parametrize(
+    ("asked", "change", "then"),
+    [
+        (
+            {"max_num_batched_tokens": 10**8},
+            "It fits without --max-num-batched-tokens.",
+            {"max_num_batched_tokens": None},
+        ),
+        (
+            {"model": "meta-llama/Llama-3.1-70B-Instruct", "gpu": "L4", "max_model_len": 131072},
+            "It fits with tensor parallel 8 in fp8.",
+            {"tp": 8, "quantization": "fp8"},
+        ),
+        (
+            {"model": "deepseek-ai/DeepSeek-V3", "gpu": "A100", "engine": "vllm@0.19.0"},
+            "It fits with tensor parallel 4 on GB200.",
+            {"tp": 4, "gpu": "GB200"},
+        ),
+    ],
+)
+def test_the_least_change_named_does_make_it_start(asked: dict[str, Any], change: str, then: dict[str, Any]) -> None:
+    said = sized(**asked)
+    assert said["feasible"] is False
+    assert said["least_change"] == change
+    assert sized(**{**asked, **then})["feasible"] is True
+
+
+def test_a_size_that_the_engine_refuses_is_answered_with_the_nearest_it_takes() -> None:
+    assert sized("Qwen/Qwen2.5-7B-Instruct", tp=8)["least_change"] == "It fits with tensor parallel 4."
+    assert "cuts the expert width 768 into 96" in sized("Qwen/Qwen3-30B-A3B-FP8", tp=8)["reasons"][0]
+    assert sized("Qwen/Qwen3-30B-A3B-FP8", tp=8)["accepted_tp"] == [1, 2]
+    assert 8 in sized("Qwen/Qwen3-30B-A3B-FP8", tp=8, ep=8)["accepted_tp"]
+
+
 def test_a_tensor_parallel_size_the_engine_refuses_is_one_line_for_people_and_a_reason_for_machines(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
@@ -480,7 +514,7 @@ def test_a_chinese_page_holds_no_english_sentence() -> None:
         ]
         texts += [row["note"] for row in (*said["terms"], *said["compatibility"])]
         texts += [step["formula"] for step in said["derivation"]]
-        texts += [row["meaning"] for row in said["coefficients"]]
+        texts += [row["meaning"] for row in said["coefficients"] if row["name"] in RULES]
         for text in texts:
             assert not ENGLISH.search(word(text, "zh")), word(text, "zh")
             assert word(text, "en") == text
@@ -489,6 +523,7 @@ def test_a_chinese_page_holds_no_english_sentence() -> None:
 def test_sources_are_read_in_chinese_but_for_a_few_citations() -> None:
     rows = [*read_catalog("engines").to_dicts(), *read_catalog("coefficients").to_dicts()]
     told = {str(row["source"]) for row in rows} | {rule.source for rule in RULES.values()}
+    told |= {str(row["meaning"]) for row in read_catalog("coefficients").to_dicts()}
     left = [text for text in told if ENGLISH.search(source(text, "zh"))]
     assert len(left) <= 0.25 * len(told), left
     assert source("vllm-project/vllm#30515", "zh") == "vllm-project/vllm#30515"
