@@ -312,11 +312,20 @@ def ui(
 
 
 @app.command()
-def doctor(workspace: WorkspaceOption = HERE, json: JsonOption = False) -> None:
+def doctor(
+    workspace: WorkspaceOption = HERE,
+    data_docs: Annotated[
+        Path | None,
+        typer.Option(
+            help="Write the data contracts of every table here as a site (HTML), and nothing else.", file_okay=False
+        ),
+    ] = None,
+    json: JsonOption = False,
+) -> None:
     """What is missing, locked, stale or misconfigured, and what mends it."""
-    from pipelines.commands.doctor import run
+    from pipelines.commands.doctor import contracts, run
 
-    run(workspace, json=json)
+    contracts(data_docs, json=json) if data_docs is not None else run(workspace, json=json)
 
 
 def main() -> None:

@@ -34,6 +34,27 @@ def run(workspace: Path, *, json: bool) -> None:
         raise CapsheetError(f"{len(broken)} thing(s) to mend; the first: {broken[0].remedy}")
 
 
+def contracts(folder: Path, *, json: bool) -> None:
+    """Every public table's contract as Great Expectations data docs in `folder`; says where the first page is.
+
+    Raises CapsheetError where the folder cannot be written.
+    """
+    import typer
+
+    from pipelines.contracts import render_data_docs
+    from warehouse.registry import tables
+
+    names = [table.name for table in tables() if table.public]
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+        index = render_data_docs(names, folder)
+    except OSError as error:
+        raise CapsheetError(f"{folder}: {error.strerror or error}. Name a folder that can be written.") from None
+    show.as_json({"data_docs": str(index), "tables": names}) if json else typer.echo(
+        f"contracts of {len(names)} tables: {index}"
+    )
+
+
 def _look(workspace: Path) -> Iterator[Finding]:
     try:
         place = Place(workspace)

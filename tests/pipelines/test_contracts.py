@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import os
 import subprocess
 import sys
@@ -13,10 +14,12 @@ import duckdb
 import polars as pl
 import pytest
 
-from pipelines.contracts import CheckResult, render_data_docs, validate, validate_requests
+from pipelines.commands.doctor import contracts
+from pipelines.contracts import CheckResult, validate, validate_requests
 from pipelines.sources import read_catalog_table, read_prices
 from tests.conftest import ROOT
 from warehouse.connection import scratch
+from warehouse.errors import CapsheetError
 from warehouse.migrate import migrate
 from warehouse.registry import table
 from warehouse.write import append
@@ -95,11 +98,22 @@ def test_a_table_of_another_shape_or_without_rows_is_said_before_any_suite_runs(
     assert "there are rows" not in failed(validate("observation", empty))
 
 
-def test_data_docs_are_rendered_to_a_folder(tmp_path: Path) -> None:
-    index = render_data_docs(["price", "model"], tmp_path / "docs")
-    assert index.is_file()
+def test_data_docs_of_every_table_are_rendered_where_the_user_says(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    contracts(tmp_path / "docs", json=True)
+    said = json.loads(capsys.readouterr().out)
+    assert Path(said["data_docs"]) == tmp_path / "docs" / "index.html" and Path(said["data_docs"]).is_file()
+    pages = {page.stem for page in (tmp_path / "docs" / "expectations").glob("*.html")}
+    assert pages == set(said["tables"]) >= {"request", "price", "plan_capacity", "workload_bucket"}
     page = (tmp_path / "docs" / "expectations" / "price.html").read_text(encoding="utf-8")
     assert "usd_per_gpu_hour" in page
+
+
+def test_data_docs_that_cannot_be_written_are_one_message(tmp_path: Path) -> None:
+    (tmp_path / "taken").write_text("")
+    with pytest.raises(CapsheetError, match="Name a folder"):
+        contracts(tmp_path / "taken" / "docs", json=False)
 
 
 def test_great_expectations_loads_only_where_a_suite_runs_and_leaves_home_alone(tmp_path: Path) -> None:
@@ -140,7 +154,8 @@ def trace(con: duckdb.DuckDBPyConnection, count: int = 600, **columns: object) -
 def source(con: duckdb.DuckDBPyConnection, rows_read: int) -> None:
     con.execute("DELETE FROM source_file")
     con.execute(
-        "INSERT INTO source_file BY NAME SELECT 't.csv' source_file, 't.csv' named_by, 'trace' kind, 'azure' format, '' sha256,"
+        "INSERT INTO source_file BY NAME SELECT 't.csv' source_file, 't.csv' named_by, 'trace' kind, 'azure' format,"
+        " '' sha256,"
         " 1 size_bytes, ? rows_read, 0 rows_kept, 0 rows_rejected, now()::TIMESTAMP loaded_at",
         [rows_read],
     )
