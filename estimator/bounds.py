@@ -7,14 +7,14 @@ only a replay has (`estimator.replay`), and step physics (`estimator.step_time`)
 from __future__ import annotations
 
 import math
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 from typing import Protocol
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.step_time import WINDOW_INDEX, step_seconds
+from estimator.step_time import WINDOW_INDEX, step_seconds, step_terms
 
 Parameters = NDArray[np.float64]
 
@@ -75,18 +75,31 @@ class Bounds:
     """What stops it: KV memory (K), TPOT (L), TTFT, E2E, max_num_seqs or token budget (utilisation 1)."""
 
 
-def _step(p: Parameters, decodes: float, context: float, prefill: float, pairs: float, prompts: float) -> float:
-    """A step of `decodes` sequences at `context` tokens and `prefill` tokens of `prompts` prompts."""
+Batch = tuple[float, float, float, float, float, float]
+
+
+def _batch(p: Parameters, decodes: float, context: float, prefill: float, pairs: float, prompts: float) -> Batch:
+    """A step of `decodes` sequences at `context` tokens and `prefill` tokens of `prompts` prompts, as its amounts."""
     windowed = min(context, p[WINDOW_INDEX])
-    batch = (decodes + prefill, decodes + prompts, decodes * context, decodes * windowed, pairs, prefill)
+    amounts = (decodes + prefill, decodes + prompts, decodes * context, decodes * windowed, pairs, prefill)
     # All floats: every other mixture of types would be compiled on its own.
-    seconds: float = step_seconds(p, *(float(amount) for amount in batch))
+    tokens, sequences, full, window, pair, prompt = map(float, amounts)
+    return tokens, sequences, full, window, pair, prompt
+
+
+def _step(p: Parameters, decodes: float, context: float, prefill: float, pairs: float, prompts: float) -> float:
+    seconds: float = step_seconds(p, *_batch(p, decodes, context, prefill, pairs, prompts))
     return seconds
 
 
 def decode_step_seconds(p: Parameters, batch: float, context_tokens: float) -> float:
     """Seconds of a pure decode step of `batch` sequences at `context_tokens` each."""
     return _step(p, batch, context_tokens, 0.0, 0.0, 0.0)
+
+
+def decode_step_terms(p: Parameters, batch: float, context_tokens: float) -> dict[str, float]:
+    """The same decode step in seconds by term (`estimator.step_time.STEP_TERMS`): where its time goes."""
+    return step_terms(p, *_batch(p, batch, context_tokens, 0.0, 0.0, 0.0))
 
 
 def decode_tokens_per_s_per_user(p: Parameters, batch: float, context_tokens: float) -> float:
@@ -101,12 +114,25 @@ def decode_tokens_per_s_per_replica(p: Parameters, batch: float, context_tokens:
 
 def prefill_seconds(p: Parameters, isl_tokens: float, max_num_batched_tokens: int) -> float:
     """Seconds to prefill one prompt alone, in chunks of at most `max_num_batched_tokens`; the last yields a token."""
-    seconds, done = 0.0, 0.0
+    return sum(_step(p, *chunk) for chunk in _chunks(isl_tokens, float(max_num_batched_tokens)))
+
+
+def prefill_terms(p: Parameters, isl_tokens: float, max_num_batched_tokens: int) -> dict[str, float]:
+    """The same prefill in seconds by term (`estimator.step_time.STEP_TERMS`), summed over its chunks."""
+    found: dict[str, float] = {}
+    for chunk in _chunks(isl_tokens, float(max_num_batched_tokens)):
+        for term, seconds in step_terms(p, *_batch(p, *chunk)).items():
+            found[term] = found.get(term, 0.0) + seconds
+    return found
+
+
+def _chunks(isl_tokens: float, budget: float) -> Iterator[tuple[float, float, float, float, float]]:
+    """The steps of one prompt alone: (decodes, context, prefill, pairs, prompts) of each."""
+    done = 0.0
     while done < isl_tokens:
-        chunk = min(isl_tokens - done, float(max_num_batched_tokens))
-        seconds += _step(p, 0.0, 0.0, chunk, chunk * (done + chunk / 2), 1.0)
+        chunk = min(isl_tokens - done, budget)
+        yield 0.0, 0.0, chunk, chunk * (done + chunk / 2), 1.0
         done += chunk
-    return seconds
 
 
 def zero_load_ttft_seconds(p: Parameters, load: MeanLoad) -> float:

@@ -83,6 +83,7 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "assumed": [*sized.assumed, *calculation.assumed],
         "calculator": {figure.name: figure.value for figure in calculation.figures},
         "calculator_missing": calculation.missing,
+        "decode_step_by_term_ms": calculation.step_by_term_ms,
         "isl_tokens": calculation.isl_tokens,
         "osl_tokens": calculation.osl_tokens,
         "fleet": list(calculation.fleet),

@@ -32,6 +32,7 @@ def tell(found: Mapping[str, Any], lang: str) -> None:
     elif found["feasible"]:
         own = {name: value for name, value in found["calculator"].items() if not _is_rule(name)}
         _calculator(console, "calculator", own, found, lang)
+        _step(console, found, lang)
         rules = {name: value for name, value in found["calculator"].items() if _is_rule(name)}
         _calculator(console, "rules", rules, found, lang)
     _fleet(console, found["fleet"], lang)
@@ -120,6 +121,13 @@ def _calculator(console: Console, title: str, figures: Mapping[str, Any], found:
     _table(console, title, ("figure", "value", "unit", "label"), rows, lang)
 
 
+def _step(console: Console, found: Mapping[str, Any], lang: str) -> None:
+    """Where a decode step goes, in one sentence."""
+    parts = [f"{word(name, lang)} {cell(ms)}" for name, ms in found["decode_step_by_term_ms"].items()]
+    whole = cell(found["calculator"]["decode_step_ms"])
+    console.print(Text(sentence("step", lang, whole=whole, parts=sentence("and", lang).join(parts)) + "\n"))
+
+
 def _fleet(console: Console, fleet: Sequence[Mapping[str, Any]], lang: str) -> None:
     rows = [
         (
@@ -166,11 +174,11 @@ def _derivation(console: Console, found: Mapping[str, Any], lang: str) -> None:
             _indented(console, f"{heading(name, lang)}: {text}")
 
     for step in found["derivation"]:
-        value = heading("unbound", lang) if step["value"] is None else cell(step["value"])
+        value = heading("unbound", lang) if step["value"] is None else _cell(step["value"])
         label = word(step["label"], lang)
         console.print(Text(f"{step['step']} = {value} {step['unit']}".rstrip() + f" [{label}]"))
         detail("formula", word(step["formula"], lang))
-        detail("inputs", ", ".join(f"{name} {cell(value)}" for name, value in step["inputs"].items()))
+        detail("inputs", ", ".join(f"{name} {_cell(value)}" for name, value in step["inputs"].items()))
         detail("source", source(step["source"], lang))
     console.print(Text("\n" + heading("coefficients", lang), style="bold"))
     for row in found["coefficients"]:

@@ -211,7 +211,7 @@ FORMULAS: Pairs = (
     ),
     ("the larger of forward pass and sampler in the profiling run", "预跑时前向与采样两者取大"),
     ("engine profile at this TP", "引擎档案中该 TP 的数值"),
-    ("(base + layers x each + experts) x (captured / largest) ^ 0.5", "(基数 + 层数 x 每层 + 专家)x(捕获 / 最大)^ 0.5"),
+    ("a base, each layer and experts, by how many batch sizes are captured", "基数、每层与专家,随捕获的批大小数量而变"),
     ("sum over layers of cached elements of a rank x bytes of one", "各层每卡缓存元素数 x 元素字节之和"),
     ("whole blocks of the budget, in tokens as this engine counts them", "预算可容的整块数,按该引擎口径折算为 token"),
     (

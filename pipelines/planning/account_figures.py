@@ -6,6 +6,7 @@ Belongs here: which figures `size` gives and how each is explained. Does not: co
 from __future__ import annotations
 
 from estimator.architecture import Architecture
+from estimator.engines import profile_values
 from pipelines.planning.figures import Figure
 from pipelines.planning.sizing import Sized
 
@@ -23,7 +24,8 @@ def memory_figures(sized: Sized) -> list[Figure]:
         source = terms[term].source if term in terms else "not accounted for"
         return Figure(name, value, unit, label.get(term, "estimated"), source, formula, inputs)
 
-    shown = {name: term.value for name, term in terms.items()}
+    spent = ("visible_memory", "utilization", "weights", "activation", "non_torch", "cuda_graphs", "safety")
+    shown = {name: terms[name].value for name in spent if name in terms}
     layers = len(architecture.layers)
     length = settings.max_model_len
     return [
@@ -62,6 +64,7 @@ def memory_figures(sized: Sized) -> list[Figure]:
             "GiB",
             "activation",
             "the larger of forward pass and sampler in the profiling run",
+            **_profile(sized, "sampler_", "forward_"),
             max_num_seqs=settings.max_num_seqs,
             max_num_batched_tokens=settings.max_num_batched_tokens,
             vocab_size=architecture.vocab_size,
@@ -72,8 +75,9 @@ def memory_figures(sized: Sized) -> list[Figure]:
             "graph_gib_per_gpu",
             "GiB",
             "cuda_graphs",
-            "(base + layers x each + experts) x (captured / largest) ^ 0.5",
+            "a base, each layer and experts, by how many batch sizes are captured",
             layers=layers,
+            **_profile(sized, "graph_"),
         ),
         figure("kv_budget_gib_per_gpu", "GiB", "kv_budget", _rule(settings.engine), **shown),
         figure(
@@ -100,7 +104,11 @@ def memory_figures(sized: Sized) -> list[Figure]:
             label.get("max_concurrency", "estimated"),
             terms["max_concurrency"].source if terms else "not accounted for",
             "blocks / blocks of a request of max_model_len tokens, on one engine core",
-            {"max_model_len": length, "blocks": account.kv_blocks if account else None},
+            {
+                "max_model_len": length,
+                "blocks": account.kv_blocks if account else None,
+                "blocks_per_request": account.layout.blocks_per_request(length) if account else None,
+            },
         ),
         figure("state_gib_per_sequence", "GiB", "state_per_sequence", "recurrent layers' state of one sequence"),
     ]
@@ -111,6 +119,12 @@ def _experts(architecture: Architecture) -> dict[str, object]:
     if not forwards:
         return {"experts": 0}
     return {"experts": forwards[0].experts, "experts_per_token": forwards[0].experts_per_token}
+
+
+def _profile(sized: Sized, *prefixes: str) -> dict[str, object]:
+    """The engine profile's values that a term is made of."""
+    known = profile_values(sized.engine, sized.version, sized.gpu, sized.profile)
+    return {name: row.value for name, row in sorted(known.items()) if name.startswith(prefixes)}
 
 
 def _rule(engine: str) -> str:

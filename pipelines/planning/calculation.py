@@ -23,12 +23,21 @@ from estimator.bounds import (
     Parameters,
     bounds,
     decode_step_seconds,
+    decode_step_terms,
     prefill_seconds,
+    prefill_terms,
     tpot_seconds,
     zero_load_ttft_seconds,
 )
 from estimator.memory import MemoryAccount
-from estimator.step_time import COEFFICIENT_UNITS, Coefficients, coefficients_for, step_parameters
+from estimator.step_time import (
+    COEFFICIENT_UNITS,
+    Coefficients,
+    coefficients_for,
+    model_kind,
+    outside_s,
+    step_parameters,
+)
 from pipelines.planning import rules_of_thumb
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.figures import Figure
@@ -57,6 +66,15 @@ class Calculation:
     """Lengths of the mean request that everything is of."""
     osl_tokens: int = 0
 
+    @property
+    def step_by_term_ms(self) -> dict[str, float]:
+        """Where the decode step goes: its terms, longest first; empty without times."""
+        inputs = next((dict(figure.inputs) for figure in self.figures if figure.name == "decode_step_ms"), {})
+        terms = {
+            name.removesuffix("_ms").replace("_", " "): value for name, value in inputs.items() if name[-3:] == "_ms"
+        }
+        return dict(sorted(((name, float(str(value))) for name, value in terms.items()), key=lambda term: -term[1]))
+
 
 @dataclass(frozen=True, slots=True)
 class _Lane:
@@ -80,7 +98,14 @@ def calculate(sized: Sized, catalog: Catalog) -> Calculation:
     isl, osl, assumed = _lengths(sized)
     values = {name: ask.coefficients.get(name, rule.default) for name, rule in rules_of_thumb.RULES.items()}
     try:
-        chosen = coefficients_for(catalog.profile, sized.engine, sized.version, gpu.gpu_id, sized.weights.precision)
+        chosen = coefficients_for(
+            catalog.profile,
+            sized.engine,
+            sized.version,
+            gpu.gpu_id,
+            sized.weights.precision,
+            model_kind(sized.architecture),
+        )
     except ValueError as error:
         raise CapsheetError(f"{ask.model}: {error}") from None
     own = {name: value for name, value in ask.coefficients.items() if name in COEFFICIENT_UNITS}
@@ -121,7 +146,7 @@ def _figures(
     assert account is not None
     lanes = ask.pp * ask.dp
     p = _parameters(sized, coefficients, ask.tp)
-    request_s = coefficients["request_seconds"]
+    request_s = outside_s(coefficients, isl, decode_step_seconds(p, 1.0, isl + osl / 2))
     seqs, budget = max(1, sized.settings.max_num_seqs // ask.pp), sized.settings.max_num_batched_tokens
     load = MeanLoad(isl, osl, budget, seqs, request_s)
     tpot_ms = ask.tpot_ms or TPOT_MS
@@ -165,9 +190,17 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
     step_s = decode_step_seconds(p, each, context)
     prefill_s = prefill_seconds(p, load.isl_tokens, load.max_num_batched_tokens)
     at = {"batch": batch, "lanes": lanes, "context_tokens": context}
+    step_by_term = _by_term(decode_step_terms(p, each, context))
+    prefill_by_term = _by_term(prefill_terms(p, load.isl_tokens, load.max_num_batched_tokens))
     prompt = {"isl_tokens": load.isl_tokens, "max_num_batched_tokens": load.max_num_batched_tokens}
     return [
-        _step("prefill_ms", 1000 * prefill_s, "ms", "sum of the steps of one prompt alone, in chunks", prompt),
+        _step(
+            "prefill_ms",
+            1000 * prefill_s,
+            "ms",
+            "sum of the steps of one prompt alone, in chunks",
+            prompt | prefill_by_term,
+        ),
         _step(
             "zero_load_ttft_ms",
             1000 * zero_load_ttft_seconds(p, load),
@@ -183,7 +216,9 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
             {**prompt, "lanes": lanes},
         ),
         _step("batch", batch, "requests", "as asked with --concurrency, else the limit of every bound", {}),
-        _step("decode_step_ms", 1000 * step_s, "ms", "one decode step of a lane's share of the batch", at),
+        _step(
+            "decode_step_ms", 1000 * step_s, "ms", "one decode step of a lane's share of the batch", at | step_by_term
+        ),
         _step("decode_tokens_per_s_per_user", 1 / step_s, "tokens/s", "1 / decode step", at),
         _step("decode_tokens_per_s_per_replica", batch / step_s, "tokens/s", "batch / decode step", at),
         _step(
@@ -194,6 +229,11 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
             {**at, "isl_tokens": load.isl_tokens, "osl_tokens": load.osl_tokens},
         ),
     ]
+
+
+def _by_term(terms: Mapping[str, float]) -> dict[str, float]:
+    """Terms of a step that take time, in ms, by names that say so."""
+    return {f"{name.replace(' ', '_')}_ms": 1000 * seconds for name, seconds in terms.items() if seconds > 1e-9}
 
 
 def _bound_figures(
@@ -209,13 +249,27 @@ def _bound_figures(
     def step_s(batch: int) -> float:
         return decode_step_seconds(p, batch, load.mean_context_tokens)
 
+    limits = {
+        "k_requests": bound.k_requests * lanes,
+        "l_requests": (bound.l_requests or 0) * lanes,
+        "max_num_seqs": load.max_num_seqs * lanes,
+        "ttft_target_ms": ask.ttft_ms or TTFT_MS,
+    }
     figures = [
-        _step(
+        Figure(
             "k_requests",
             account.max_concurrency(length) * ask.dp,
             "requests",
+            "estimated",
+            f"{sized.engine} page layout",
             "K: blocks / blocks of a request of isl + osl tokens, over dp engine cores",
-            {"isl_tokens": load.isl_tokens, "osl_tokens": load.osl_tokens, "dp": ask.dp},
+            {
+                "isl_tokens": load.isl_tokens,
+                "osl_tokens": load.osl_tokens,
+                "blocks": account.kv_blocks,
+                "blocks_per_request": account.layout.blocks_per_request(round(length)),
+                "dp": ask.dp,
+            },
         ),
         _step(
             "l_requests",
@@ -231,7 +285,7 @@ def _bound_figures(
             "largest batch whose decode step alone meets the target",
             {"tpot_target_ms": tpot_ms, "context_tokens": load.mean_context_tokens, "lanes": lanes},
         ),
-        _step("concurrency_limit", limit, "requests", "the smallest of K, L, TTFT and max_num_seqs", {}),
+        _step("concurrency_limit", limit, "requests", "the smallest of K, L, TTFT and max_num_seqs", limits),
         _step("bottleneck", bound.binding, "", "the bound that gives the limit, or a full token budget before it", {}),
         _step("capacity_rps", bound.capacity_rps * lanes, "1/s", "rate that keeps the limit in the engine", {}),
         Figure(

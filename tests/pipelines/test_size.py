@@ -289,6 +289,17 @@ def test_a_steeper_target_allows_a_smaller_batch() -> None:
     assert said["first_load_test_requests"] == math.floor(0.7 * said["concurrency_limit"])
 
 
+@pytest.mark.parametrize("asked", [{}, {"model": "Qwen/Qwen3-30B-A3B", "tp": 2}, {"tp": 8, "gpu": "A100"}])
+def test_a_step_is_explained_by_terms_that_sum_to_it(asked: dict[str, Any]) -> None:
+    said = sized(**asked, concurrency=32, explain=True)
+    by_term = said["decode_step_by_term_ms"]
+    assert sum(by_term.values()) == pytest.approx(said["calculator"]["decode_step_ms"])
+    assert set(by_term) <= set(NAMES) and ("collectives" in by_term) == (said["tp"] > 1)
+    prefill = next(step for step in said["derivation"] if step["step"] == "prefill_ms")
+    terms = [ms for name, ms in prefill["inputs"].items() if name.endswith("_ms")]
+    assert sum(terms) == pytest.approx(said["calculator"]["prefill_ms"])
+
+
 def test_a_target_that_no_batch_misses_gives_no_number_for_l() -> None:
     known = sized(max_num_batched_tokens=2048, tpot_ms=1e6)["calculator"]
     assert known["l_requests"] is None and known["concurrency_limit"] > 0
