@@ -27,7 +27,8 @@ def _recognises(objects: Sequence[Mapping[str, object]]) -> bool:
     keys = {key for value in objects for key in value}
     timed = "timestamp" in keys or "delay" in keys
     told = keys & {*_MODES} and (timed or keys & {"session_id", "output_length", "text_input", "hash_ids"})
-    foreign = keys & {"chat_id", "request_id", "prompt_tokens", "block_size"}
+    foreign = keys & {"chat_id", "request_id", "prompt_tokens", "block_size", "usage", "duration", "latency_ms"}
+    foreign |= keys & {"status", "status_code", "response_code"}
     lacks = sum("hash_ids" not in value for value in objects) * 2 > len(objects)
     return bool(told) and not foreign and (bool(keys & {*_OWN}) or not timed or ("output_length" in keys and lacks))
 
@@ -115,5 +116,6 @@ AIPERF = Layout(
     },
     records=_records,
     recognises=_recognises,
+    private=True,
     prepare=_turns,
 )

@@ -100,11 +100,13 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
 def _first(value: Mapping[str, object], *names: str) -> object:
     """The first of the keys, or paths of keys, that holds something."""
     for name in names:
-        held: object = value.get(name)
-        if held is None and "." in name:
-            held = value
-            for part in name.split("."):
-                held = held.get(part) if isinstance(held, Mapping) else None
+        held = value.get(name)
+        if held is None:
+            head, dot, rest = name.partition(".")
+            inner = value.get(head) if dot else None
+            if not isinstance(inner, dict):
+                continue
+            held = _first(inner, rest)
         if held not in (None, "", "-"):
             return held
     return None
@@ -180,4 +182,5 @@ GATEWAY = Layout(
     containers=("json",),
     records=_records,
     recognises=_recognises,
+    private=True,
 )

@@ -8,7 +8,8 @@ are from the start.
 from __future__ import annotations
 
 import json
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
 
 import polars as pl
 
@@ -75,90 +76,105 @@ def of_document(
     values: Sequence[object], layout: Layout, bound: Mapping[str, str]
 ) -> Iterator[tuple[pl.DataFrame, Broken]]:
     """Blocks of cells of a document's records, numbered from 1."""
-    schema, number = _schema(layout, bound), 0
-    rows: list[tuple[object, ...]] = []
-    broken: Broken = []
+    table = _Table(layout, bound)
+    number = 0
     for value in values:
-        for record in _records(value, layout):
+        for record in table.records(value):
             number += 1
-            _take(number, record, _told(record, value), schema, bound, rows, broken)
+            table.take(number, record, None if layout.records else json.dumps(value, default=str))
             if number % _SLICE == 0:
-                yield pl.DataFrame(rows, schema=schema, orient="row"), broken
-                rows, broken = [], []
-    yield pl.DataFrame(rows, schema=schema, orient="row"), broken
+                yield table.cut()
+    yield table.cut()
 
 
 def cells(opened: Opened, layout: Layout, bound: Mapping[str, str]) -> Iterator[tuple[pl.DataFrame, Broken]]:
     """Blocks of rows: `line`, `raw` and the bound cells; and the lines that are not such objects.
 
-    Cells are text unless the layout types them; a key that is absent or null is NULL.
+    Cells are text unless the layout types them; a key that is absent or null is NULL. Of several records of one object,
+    the first carries the line as `raw`.
     """
-    schema = _schema(layout, bound)
+    table = _Table(layout, bound)
     quick = layout.records is None and set(bound) <= set(layout.cell_types)
     number = 0
     for block in blocks(opened, line_bytes=BATCH_BYTES if layout.numbered else LINE_BYTES):
         if quick:
             plain = pl.col("raw").str.contains(_PLAIN) & ~pl.col("raw").str.contains(r"\b(?:true|false)\b")
             marked = block.rows.with_columns(plain.alias("_plain"))
-            frames = list(_decode(marked.filter("_plain").drop("_plain"), schema, layout, bound, block.broken))
-            frames.append(_slowly(marked.filter(~pl.col("_plain")).drop("_plain"), schema, layout, bound, block.broken))
-            yield pl.concat(frames), block.broken
+            frames = list(_decode(marked.filter("_plain").drop("_plain"), table))
+            table.take_lines(marked.filter(~pl.col("_plain")))
+            slow, broken = table.cut()
+            yield pl.concat([*frames, slow]), block.broken + broken
         elif not layout.numbered:
-            yield _slowly(block.rows, schema, layout, bound, block.broken), block.broken
+            table.take_lines(block.rows)
+            rows, broken = table.cut()
+            yield rows, block.broken + broken
         else:
-            rows: list[tuple[object, ...]] = []
-            broken: Broken = []
-            unread = [(line, reason, raw) for line, reason, raw in block.broken]
+            unread = list(block.broken)
             for line, raw in block.rows.select("line", "raw").iter_rows():
                 parsed = _object(raw)
                 if isinstance(parsed, str):
                     unread.append((line, parsed, raw))
                     continue
-                for record in _records(parsed, layout):
+                for record in table.records(parsed):
                     number += 1
-                    _take(number, record, _told(record, parsed), schema, bound, rows, broken)
+                    table.take(number, record, raw)
+                    raw = None  # noqa: PLW2901 - the first record alone carries it
             for line, reason, raw in unread:
                 number += 1
-                broken.append((number, f"line {line} of the file: {reason}", raw))
-            yield pl.DataFrame(rows, schema=schema, orient="row"), broken
+                table.broken.append((number, f"line {line} of the file: {reason}", raw))
+            yield table.cut()
 
 
-def _schema(layout: Layout, bound: Mapping[str, str]) -> pl.Schema:
-    return pl.Schema(
-        {"line": pl.Int64(), "raw": pl.String()} | {name: layout.cell_types.get(name, pl.String()) for name in bound}
-    )
+class _Table:
+    """Rows of cells as they are decoded one by one, and the records that could not be."""
 
+    def __init__(self, layout: Layout, bound: Mapping[str, str]) -> None:
+        self.layout = layout
+        self.bound = bound
+        types = {name: layout.cell_types.get(name, pl.String()) for name in bound}
+        self.schema = pl.Schema({"line": pl.Int64(), "raw": pl.String()} | types)
+        self._readers = [(key, _READERS[type(types[name])]) for name, key in bound.items()]
+        self._rows: list[tuple[object, ...]] = []
+        self.broken: Broken = []
 
-def _records(value: object, layout: Layout) -> Records:
-    if not isinstance(value, dict):
-        return ["JSON, but not an object"]
-    return [value] if layout.records is None else layout.records(value)
+    def records(self, value: object) -> Records:
+        """The records of one JSON value."""
+        if not isinstance(value, dict):
+            return ["JSON, but not an object"]
+        return [value] if self.layout.records is None else self.layout.records(value)
 
+    def take(self, number: int, record: Mapping[str, object] | str, raw: str | None) -> None:
+        """Put a record among the rows, or among the broken ones with the reason."""
+        if isinstance(record, str):
+            self.broken.append((number, record, "" if self.layout.numbered else _clean(raw or "")))
+            return
+        cells: list[object] = [number, raw]
+        for key, read in self._readers:
+            value = _at(record, key)
+            if value is not None:
+                value = read(value)
+                if value is None:
+                    shown = json.dumps(record, default=str)
+                    self.broken.append((number, f"{key} has the wrong type", _clean(shown)))
+                    return
+            cells.append(value)
+        self._rows.append(tuple(cells))
 
-def _told(record: Mapping[str, object] | str, value: object) -> str:
-    """A record as `raw` shows it: what was taken of it, or all of what was refused."""
-    return json.dumps(value if isinstance(record, str) else record, default=str)
+    def take_lines(self, rows: pl.DataFrame) -> None:
+        """Read lines one by one."""
+        for line, raw in rows.select("line", "raw").iter_rows():
+            parsed = _object(raw)
+            if isinstance(parsed, str):
+                self.broken.append((line, parsed, raw))
+                continue
+            for record in self.records(parsed):
+                self.take(line, record, raw)
 
-
-def _take(
-    number: int,
-    record: Mapping[str, object] | str,
-    raw: str,
-    schema: pl.Schema,
-    bound: Mapping[str, str],
-    rows: list[tuple[object, ...]],
-    broken: Broken,
-) -> None:
-    """Put a record among the rows, or among the broken ones with the reason."""
-    if isinstance(record, str):
-        broken.append((number, record, _clean(raw)))
-        return
-    values = {name: _at(record, key) for name, key in bound.items()}
-    wrong = next((bound[name] for name, value in values.items() if not _fits(value, schema[name])), None)
-    if wrong is not None:
-        broken.append((number, f"{wrong} has the wrong type", _clean(raw)))
-        return
-    rows.append((number, _clean(raw), *(_typed(value, schema[name]) for name, value in values.items())))
+    def cut(self) -> tuple[pl.DataFrame, Broken]:
+        """What was taken since the last cut."""
+        rows, broken = pl.DataFrame(self._rows, schema=self.schema, orient="row"), self.broken
+        self._rows, self.broken = [], []
+        return rows, broken
 
 
 def _at(record: Mapping[str, object], key: str) -> object:
@@ -171,39 +187,23 @@ def _at(record: Mapping[str, object], key: str) -> object:
     return value
 
 
-def _decode(
-    rows: pl.DataFrame, schema: pl.Schema, layout: Layout, bound: Mapping[str, str], broken: Broken
-) -> Iterator[pl.DataFrame]:
+def _decode(rows: pl.DataFrame, table: _Table) -> Iterator[pl.DataFrame]:
+    """Rows of plain objects, decoded together where Polars takes them; the others are left to `table`."""
     if rows.height <= _ONE_BY_ONE:
-        yield _slowly(rows, schema, layout, bound, broken)
+        table.take_lines(rows)
         return
-    shape = pl.Struct({key: schema[name] for name, key in bound.items()})
+    shape = pl.Struct({key: table.schema[name] for name, key in table.bound.items()})
     try:
         decoded = rows["raw"].str.json_decode(shape)
     except pl.exceptions.PolarsError:
         decoded = None
     if decoded is not None and len(decoded) == rows.height:
         unnested = decoded.struct.unnest()
-        yield rows.select("line", "raw").with_columns(unnested[key].alias(name) for name, key in bound.items())
+        yield rows.select("line", "raw").with_columns(unnested[key].alias(name) for name, key in table.bound.items())
         return
     half = rows.height // 2
-    yield from _decode(rows.head(half), schema, layout, bound, broken)
-    yield from _decode(rows.slice(half), schema, layout, bound, broken)
-
-
-def _slowly(
-    rows: pl.DataFrame, schema: pl.Schema, layout: Layout, bound: Mapping[str, str], broken: Broken
-) -> pl.DataFrame:
-    read: list[tuple[object, ...]] = []
-    for line, raw in rows.select("line", "raw").iter_rows():
-        parsed = _object(raw)
-        if isinstance(parsed, str):
-            broken.append((line, parsed, raw))
-            continue
-        for record in _records(parsed, layout):
-            shown = raw if layout.records is None else _told(record, parsed)
-            _take(line, record, shown, schema, bound, read, broken)
-    return pl.DataFrame(read, schema=schema, orient="row")
+    yield from _decode(rows.head(half), table)
+    yield from _decode(rows.slice(half), table)
 
 
 def _object(line: str) -> dict[str, object] | str:
@@ -215,24 +215,28 @@ def _object(line: str) -> dict[str, object] | str:
     return parsed if isinstance(parsed, dict) else "JSON, but not an object"
 
 
-def _fits(value: object, dtype: pl.DataType) -> bool:
-    if value is None or dtype == pl.String:
-        return True
-    if dtype == pl.Float64:
-        return isinstance(value, int | float) and not isinstance(value, bool) and abs(value) < 1e300
-    return isinstance(value, list) and all(_is_id(item) for item in value)
+def _number(value: object) -> float | None:
+    if type(value) is int or type(value) is float:
+        return float(value) if abs(value) < 1e300 or value != value else None  # noqa: PLR0124 - NaN
+    return None
 
 
-def _is_id(item: object) -> bool:
-    return isinstance(item, int) and not isinstance(item, bool) and -(2**63) <= item < 2**63
+def _ids(value: object) -> object:
+    whole = isinstance(value, list) and all(type(item) is int and -(2**63) <= item < 2**63 for item in value)
+    return value if whole else None
 
 
-def _typed(value: object, dtype: pl.DataType) -> object:
-    if dtype == pl.Float64:
-        return float(value) if isinstance(value, int | float) else None
-    if dtype != pl.String or value is None:
-        return value
-    return _clean(value if isinstance(value, str) else json.dumps(value))
+def _text(value: object) -> str:
+    """Text as it stands, numbers and flags in JSON's spelling, the rest as JSON."""
+    if type(value) is str:
+        return _clean(value)
+    if type(value) is int or type(value) is float:
+        return repr(value)
+    return _clean(json.dumps(value))
+
+
+_READERS: Mapping[type[pl.DataType], Callable[[Any], object]] = {pl.String: _text, pl.Float64: _number, pl.List: _ids}
+"""How a JSON value becomes a cell of a type; None where it cannot."""
 
 
 def _clean(text: str) -> str:

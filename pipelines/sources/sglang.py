@@ -186,4 +186,5 @@ SGLANG = Layout(
     containers=("json",),
     records=_records,
     recognises=_recognises,
+    private=True,
 )

@@ -97,7 +97,7 @@ def stream_trace(
         seen_mib = 0.0
         zoned = any(reading.column == arrivals.NAIVE for reading in readings)
         raw = parquet.RAW if opened.kind == "parquet" else None
-        if layout.private:
+        if layout.private or layout.records:
             raw = pl.struct(*bound).struct.json_encode()
         prepare = layout.prepare(chosen) if layout.prepare else None
         for rows, unsplit in _cells(opened, layout, bound, values):

@@ -102,5 +102,6 @@ CUSTOM = Layout(
     containers=("json",),
     records=_records,
     recognises=_prompts,
+    private=True,
     prepare=_arrivals,
 )
