@@ -185,6 +185,7 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
             account = account_of(ask, architecture, found, gpu, settings, catalog)
         except ValueError as error:
             raise CapsheetError(_one_line(ask.model, error)) from None
+        account = _visible_as_known(account, gpu.gpu_id)
     gaps = architecture.unaccounted
     if account is not None and account.reasons and account.reasons[0].startswith(UNSIZED):
         gaps, account = (account.reasons[0].removeprefix(UNSIZED),), None
@@ -205,6 +206,16 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
         supports(engine, version, gpu, architecture, ask.quantization, read_catalog("support").to_dicts()),
         tuple(gaps),
     )
+
+
+def _visible_as_known(account: MemoryAccount, gpu_id: str) -> MemoryAccount:
+    """The account with the visible memory labelled as the catalogue knows it: measured, cited or only estimated."""
+    from warehouse.catalog import read_catalog
+
+    labels = dict(read_catalog("accelerators").select("gpu_id", "visible_memory_label").iter_rows())
+    known = labels.get(gpu_id) or "assumed"
+    terms = tuple(replace(term, label=known) if term.term == "visible_memory" else term for term in account.terms)
+    return replace(account, terms=terms)
 
 
 def account_of(

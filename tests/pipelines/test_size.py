@@ -93,6 +93,14 @@ def test_the_account_adds_up_to_the_visible_memory() -> None:
     assert spent == pytest.approx(terms["visible_memory"] * terms["utilization"])
 
 
+@pytest.mark.parametrize(
+    ("gpu", "label"), [("H100", "measured"), ("H200", "inferred"), ("RTX 4090", "cited"), ("MI300X", "estimated")]
+)
+def test_visible_memory_is_labelled_as_the_catalogue_knows_it(gpu: str, label: str) -> None:
+    visible = sized(gpu=gpu)["terms"][0]
+    assert (visible["term"], visible["label"]) == ("visible_memory", label)
+
+
 def test_what_does_not_fit_is_an_answer_with_the_least_change() -> None:
     said = sized("meta-llama/Llama-3.1-70B-Instruct")
     assert said["feasible"] is False
