@@ -118,7 +118,7 @@ def accelerator_of(row: Mapping[str, str], catalog: Mapping[str, Accelerator]) -
     """The accelerator of a row: the catalogue's, with the memory the log saw where it says; one of `UNKNOWN_GIB` when
     neither its name nor its memory is known."""
     name = row.get("gpu") or ""
-    gpu_id = resolve_gpu(re.sub(r"\(.*", "", name), catalog)
+    gpu_id = resolve_gpu(re.sub(r"\(.*|\bclass\b", "", name), catalog)
     within = re.search(r"\(\D*(\d+\.\d+)\s?GiB", name)
     seen = row.get("gpu_mem_gib_seen") or (within.group(1) if within else "")
     label = re.search(r"\b(\d+)\s?GB\b", name)

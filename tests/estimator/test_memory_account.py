@@ -124,6 +124,23 @@ def test_a_log_of_pipeline_stages_prints_the_first_stages_memory_and_the_binding
     assert alone.first_stage.budget_gib == alone.kv_budget_gib_per_gpu
 
 
+def test_cuda_graphs_shrink_with_the_queries_of_a_rank_and_stop_growing_at_the_widths_seen() -> None:
+    measured = {1: 0.91, 2: 0.76, 4: 0.67}  # Llama-3.1-8B, vLLM 0.19
+    for tp, gib in measured.items():
+        assert account(LLAMA, tp=tp).graph_gib_per_gpu == pytest.approx(gib, rel=0.05)
+    wide = account("deepseek-ai/DeepSeek-V4-Flash", "H200-SXM", version="0.24.0", max_model_len=8192)
+    assert wide.graph_gib_per_gpu == pytest.approx(0.38 + 0.69 + 43 * (0.0072 + 0.0091))
+
+
+@given(st.integers(80, 98))
+def test_a_lower_utilisation_never_makes_the_warm_up_fail(percent: int) -> None:
+    def lacks(share: float) -> bool:
+        found = account("openai/gpt-oss-20b", gpu_memory_utilization=share, max_model_len=8192)
+        return any("drawing for" in reason for reason in found.reasons)
+
+    assert lacks(percent / 100) or not lacks((percent - 1) / 100)
+
+
 @pytest.mark.parametrize(
     ("version", "gpu", "gib"),
     [("0.10.1", "H100-SXM", 65.97), ("0.14.1", "H100-SXM", 64.38), ("0.14.1", "A100-80GB-SXM", 65.97)],
