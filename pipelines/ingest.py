@@ -285,7 +285,8 @@ def _settle(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream, tall
         ended.append(f"{tally.unmeasured:,} without lengths")
     if ended:
         notes.append(f"not all replayable: {', '.join(ended)}")
-    return notes + (_spread(con, name, stream) if tally.order.may_lie_on_a_grid else [])
+    spread = _spread(con, name, stream) if tally.order.may_lie_on_a_grid else []
+    return notes + (spread or [arrivals.NO_GRID] * (stream.options.spread == "uniform"))
 
 
 def _spread(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream) -> list[str]:

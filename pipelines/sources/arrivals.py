@@ -181,6 +181,10 @@ def grid(frame: pl.DataFrame) -> tuple[int, float] | None:
     return len(times), cast(float, times.diff().drop_nulls().median()) / 1e6
 
 
+NO_GRID = "nothing to spread: arrivals lie on no grid"
+"""What to say where spreading was asked for in vain."""
+
+
 def grid_notes(rows: int, lattice: tuple[int, float], options: TraceOptions) -> list[str]:
     """What to say of arrivals on a grid, and of what was done about it."""
     distinct, step_s = lattice

@@ -310,7 +310,7 @@ def settle(kept: pl.DataFrame, options: TraceOptions) -> tuple[pl.DataFrame, lis
     notes = [order, *caps, *outcome.told(frame)]
     lattice = arrivals.grid(frame)
     if lattice is None:
-        return frame, notes
+        return frame, [*notes, *([arrivals.NO_GRID] if options.spread == "uniform" else [])]
     notes += arrivals.grid_notes(frame.height, lattice, options)
     if options.spread == "uniform":
         frame = arrivals.spread(frame.with_columns(written_at=pl.col("arrival_at")), lattice[1], options.seed)

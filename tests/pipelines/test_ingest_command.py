@@ -72,6 +72,20 @@ def test_in_a_workspace_a_source_is_stored_once_however_often_it_is_read(tmp_pat
     assert rows == [("t.csv", 2)]
 
 
+def test_a_source_that_the_workspace_names_is_read_as_the_workspace_says(tmp_path: Path) -> None:
+    assert CliRunner().invoke(app, ["init", str(tmp_path)]).exit_code == 0
+    example = EXAMPLES["mapped"]
+    write(tmp_path, example)
+    file = tmp_path / "capsheet.yaml"
+    columns = json.dumps(example.options["columns"])
+    declared = f"source: t.csv\n      options: {{time_unit: ms, columns: {columns}}}"
+    file.write_text(file.read_text().replace("source: inputs/chat_trace.parquet", declared, 1))
+    found = account(str(tmp_path / "t.csv"), "-w", str(tmp_path))
+    assert (found["source"], found["files"][0]["format"]) == ("t.csv", "mapped")
+    assert "arrival_s in ms from 1970-01-01T00:00:00Z" in found["files"][0]["detected"]
+    assert found["files"][0]["mean_rps"] == pytest.approx(2.0)
+
+
 @pytest.mark.parametrize(
     ("words", "message"),
     [

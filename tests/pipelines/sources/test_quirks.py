@@ -83,6 +83,12 @@ def test_arrivals_on_a_grid_are_spread_only_when_asked_and_what_was_written_is_k
     assert spread.frame.equals(read(tmp_path, rows, "m.jsonl", spread="uniform", seed=3).frame)
 
 
+def test_spreading_asked_for_in_vain_is_said(tmp_path: Path) -> None:
+    assert (
+        "nothing to spread: arrivals lie on no grid" in read(tmp_path, EXAMPLES["azure"].text, spread="uniform").detail
+    )
+
+
 TIMES = {
     "seven decimals": ("2023-11-16 18:15:46.6805905", "2023-11-16 18:15:46.680590"),
     "no fraction": ("2024-05-12 00:00:00+00:00", "2024-05-12 00:00:00"),
