@@ -5,6 +5,8 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Any
 
+import polars as pl
+
 from estimator.goodput import METRICS, ServiceLevel
 from pipelines.commands import show
 from pipelines.commands.size import model_folder
@@ -21,6 +23,7 @@ from pipelines.planning.replaying import (
 )
 from pipelines.planning.sizing import Ask, size
 from pipelines.sources import read_trace
+from pipelines.sources.locations import find
 from pipelines.sources.models import read_model
 from pipelines.workspace import Place, ServiceSpec
 from warehouse.errors import CapsheetError
@@ -45,21 +48,21 @@ def run(
     ask = dict(ask)
     slo = _service_level(targets_ms, quantile, attainment)
     options: dict[str, object] = {}
+    source, place_of_source = None if trace is None else str(trace), Path()
     if ask["model"] is None or service:
         place = Place(workspace)
         spec = _service(place, service)
         ask = _with_service(ask, spec)
         folder = place.folder
         if trace is None and load["isl_tokens"] is None:
-            trace, trace_format = place.path(spec.trace.source), spec.trace.format
+            source, place_of_source, trace_format = spec.trace.source, place.folder, spec.trace.format
             options = {**spec.trace.options, **({"spread": spec.trace.spread} if spec.trace.spread != "none" else {})}
         slo = slo or _promise(spec)
     else:
         folder = model_folder(ask["model"])
     if ask["gpu"] is None:
         raise CapsheetError("--gpu is missing: the accelerator, such as H100-SXM.")
-    read = None if trace is None else read_trace(trace, trace.name, trace_format, options)
-    asked = Load(**load, trace=None if read is None else read.frame.filter("replayable"))
+    asked = Load(**load, trace=None if source is None else _requests(source, place_of_source, trace_format, options))
     catalog = shipped()
     workload = workload_of(asked)
     if ask["max_model_len"] is None:
@@ -86,6 +89,15 @@ def run(
         **figures(found, slo),
     }
     show.as_json(said) if json else _tell(said, found)
+
+
+def _requests(source: str, folder: Path, trace_format: str, options: dict[str, object]) -> pl.DataFrame:
+    """What can be replayed of every file that a source names, in order of arrival."""
+    frames = []
+    for file in find(source, folder):
+        with file.local() as path:
+            frames.append(read_trace(path, file.name, trace_format, options).frame.filter("replayable"))
+    return pl.concat(frames).sort("arrival_at", maintain_order=True)
 
 
 def _service(place: Place, name: str) -> ServiceSpec:

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tests.pipelines.conftest import Capsheet, Small
+from tests.pipelines.conftest import SERVICE, Capsheet, Small
 
 LLAMA = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "H100-SXM", "--engine", "vllm@0.19.0", "--offline")
 
@@ -50,12 +50,19 @@ def test_clients_wait_for_their_answers(capsheet: Capsheet) -> None:
     assert closed["arrival_rps"] is None and "goodput_rps_per_replica" not in closed
 
 
-def test_a_service_of_the_workspace_is_replayed_on_its_own_trace(tmp_path: Path, capsheet: Capsheet) -> None:
+def test_a_service_of_the_workspace_is_replayed_on_its_own_trace_however_many_files_it_is_in(
+    tmp_path: Path, capsheet: Capsheet
+) -> None:
     small = Small(tmp_path / "w").write()
     own = asked(capsheet, "--workspace", small.folder)
     assert own["gpu"] == "H100-SXM" and own["engine"] == "vllm@0.19.0"
     assert own["requests"] == len(small.lines) - 1
     assert own["attainment_target"] == 0.99
+    (small.folder / "logs").mkdir()
+    for name, lines in (("a", small.lines[1:600]), ("b", small.lines[600:])):
+        (small.folder / f"logs/{name}.csv").write_text("\n".join([small.lines[0], *lines]))
+    small.service = SERVICE.replace("source: trace.csv", "source: logs")
+    assert asked(capsheet, "--workspace", small.write().folder) == own
     other = asked(capsheet, "--workspace", small.folder, "--gpu", "L40S", "--replicas", 2)
     assert other["gpu"] == "L40S" and other["percentiles_ms"]["tpot"]["p50"] > own["percentiles_ms"]["tpot"]["p50"]
 
