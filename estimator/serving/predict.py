@@ -93,7 +93,7 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
     if case.protocol.concurrency is None:
         return _open_loop(case, p, request_s(case, coefficients))
     ttft_s, tpot_s = closed_loop(case).seconds(p)
-    ttft_s += request_s(case, coefficients) + case.admission_wait_steps * tpot_s
+    ttft_s += request_s(case, coefficients) + (case.admission_wait_steps + coefficients["first_token_steps"]) * tpot_s
     return _answer(case, ttft_s, tpot_s, None)
 
 

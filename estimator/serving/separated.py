@@ -23,8 +23,19 @@ Floats = NDArray[np.float64]
 _ROUNDS = 60
 
 
+def balance(case: ServingCase, coefficients: Mapping[str, float]) -> tuple[float, float]:
+    """Sequences that a rank of the decode pool steps with, and their mean context in tokens."""
+    _, _, batch, context = _settled(case, coefficients)
+    return batch, context
+
+
 def separated_seconds(case: ServingCase, coefficients: Mapping[str, float]) -> tuple[float, float]:
     """Mean TTFT (request overhead aside) and mean TPOT in seconds. Raises ValueError for what it does not cover."""
+    ttft_s, tpot_s, _, _ = _settled(case, coefficients)
+    return ttft_s, tpot_s
+
+
+def _settled(case: ServingCase, coefficients: Mapping[str, float]) -> tuple[float, float, float, float]:
     prefill, protocol = case.prefill, case.protocol
     if prefill is None or protocol.concurrency is None:
         raise ValueError("separated pools are predicted in a closed loop only")
@@ -52,7 +63,8 @@ def separated_seconds(case: ServingCase, coefficients: Mapping[str, float]) -> t
         decoding = (decoding + min(slots, clients * stay_s / (prefill_s + handoff_s + stay_s))) / 2
     burst_s = one_s * (1 + max(0.0, clients / servers - 1) / 2)
     first = 1 / protocol.prompts_per_client
-    return first * burst_s + (1 - first) * prefill_s + handoff_s + tpot_s, tpot_s
+    ttft_s = first * burst_s + (1 - first) * prefill_s + handoff_s + tpot_s
+    return ttft_s, tpot_s, max(1.0, decoding / ranks), context
 
 
 def _parameters(case: ServingCase, layout: Layout, coefficients: Mapping[str, float]) -> Floats:

@@ -5,25 +5,33 @@ coefficients (`coefficients`). Does not: fitting coefficients, replaying steps, 
 """
 
 from estimator.step_time.coefficients import (
+    ADJUSTMENT,
     COEFFICIENT_UNITS,
     Coefficient,
     Coefficients,
+    adjusted,
     coefficients_for,
     gpu_family,
+    model_kind,
+    outside_s,
 )
 from estimator.step_time.kernel import STEP_FIELDS, STEP_TERMS, WINDOW_INDEX, step_seconds, step_terms
 from estimator.step_time.physics import one_way_link_bytes_per_s, step_parameters
 
 __all__ = [
+    "ADJUSTMENT",
     "COEFFICIENT_UNITS",
     "STEP_FIELDS",
     "STEP_TERMS",
     "WINDOW_INDEX",
     "Coefficient",
     "Coefficients",
+    "adjusted",
     "coefficients_for",
     "gpu_family",
+    "model_kind",
     "one_way_link_bytes_per_s",
+    "outside_s",
     "step_parameters",
     "step_seconds",
     "step_terms",

@@ -1,4 +1,4 @@
-"""Which coefficients hold for an engine, version, accelerator and precision, and how each is known.
+"""Which coefficients hold for an engine, version, accelerator, precision and kind of model, and how each is known.
 
 Belongs here: the coefficients' names, units and physical floors, and the choice among catalogue rows. Does not: the
 values (`warehouse/catalog/coefficients.csv`) and their use (`physics`).
@@ -8,9 +8,10 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 
+from estimator.architecture import Architecture
 from estimator.versions import in_range, version_key
 
 COEFFICIENT_UNITS: dict[str, str] = {
@@ -34,6 +35,7 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "request_seconds": "s",
     "prompt_us_per_token": "us",
     "client_overhead_ms": "ms",
+    "first_token_steps": "steps",
 }
 """Every coefficient and its unit. Factors ("x") multiply an ideal datasheet time and are at least 1."""
 
@@ -44,6 +46,14 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
     (r"(B200|B300|GB200|GB300|RTX-50\d0|RTX-PRO-6000)\b", "Blackwell"),
     (r"MI\d+", "CDNA"),
 )
+
+
+ADJUSTMENT = "adjust:"
+"""Rows of the catalogue so named multiply a coefficient where they hold: a fit's departures from the engine's value."""
+_SAME_RATE = {"fp16": "bf16", "nvfp4": "fp4", "mxfp4": "fp4"}
+"""Precisions that benchmarks name alike."""
+_SHARPNESS = 8.0
+"""Of the soft floor at 1 under factors: a factor of 1.15 is as asked within 3 %, and none gets below 1."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -93,8 +103,34 @@ def check_coefficients(coefficients: Mapping[str, float]) -> None:
             raise ValueError(f"coefficient {name} is {value:g}; it must be a number of at least {floor:g} {unit}")
 
 
+def model_kind(architecture: Architecture) -> str:
+    """mla, moe or dense: whose kernels a model runs. A mixture of experts with latent attention is mla."""
+    if any(layer.attention.kind == "mla" for layer in architecture.layers):
+        return "mla"
+    return "moe" if any(layer.feed_forward.experts for layer in architecture.layers) else "dense"
+
+
+def adjusted(value: float, by: float, unit: str) -> float:
+    """A coefficient times an adjustment; factors approach 1, the datasheet, and never pass it."""
+    if unit != "x":
+        return value * by
+    return float((1.0 + (max(value, 1.0) ** _SHARPNESS - 1.0) * by**_SHARPNESS) ** (1.0 / _SHARPNESS))
+
+
+def outside_s(coefficients: Mapping[str, float], isl_tokens: float, step_s: float) -> float:
+    """Seconds of a request outside the engine's steps: server and tokeniser, and the steps its first token trails by.
+
+    `step_s` is a decode step. What benchmarks' own clients add (`client_overhead_ms`) is left out.
+    """
+    return (
+        coefficients["request_seconds"]
+        + isl_tokens * coefficients["prompt_us_per_token"] * 1e-6
+        + coefficients["first_token_steps"] * step_s
+    )
+
+
 def coefficients_for(
-    rows: Iterable[Mapping[str, object]], engine: str, version: str, gpu_id: str, precision: str
+    rows: Iterable[Mapping[str, object]], engine: str, version: str, gpu_id: str, precision: str, kind: str = ""
 ) -> Coefficients:
     """The most specific coefficients among `engine_profile` rows for one engine, version, accelerator and precision.
 
@@ -104,26 +140,37 @@ def coefficients_for(
     leaves open the wider rows fill, so a new accelerator starts from its family and its own datasheet. Rows of other
     parameters are passed over. An empty `version` takes the newest range.
 
+    Rows of parameter `adjust:NAME` multiply the chosen value (`adjusted`), every one that holds: for the accelerator,
+    its family or all, and, behind an @, for a precision, a kind of model (`model_kind`) or both, as in
+    `adjust:kv_read_factor@fp8+moe`.
+
     Raises ValueError naming what is missing.
     """
     scopes = {gpu_id.casefold(): 2, "*": 0}
     if family := gpu_family(gpu_id):
         scopes.setdefault(family.casefold(), 1)
     best: dict[str, tuple[tuple[int, bool, tuple[int, ...]], Coefficient]] = {}
+    adjustments: dict[str, list[Coefficient]] = {}
     engines: set[str] = set()
     for row in rows:
         name, _, row_precision = str(row["parameter"]).partition("@")
+        adjusts = name.startswith(ADJUSTMENT)
+        name = name.removeprefix(ADJUSTMENT)
         if name not in COEFFICIENT_UNITS:
             continue
         engines.add(str(row["engine"]))
         scope = scopes.get(str(row["gpu_scope"]).casefold())
-        holds = in_range(version, str(row["version_from"]), str(row["version_before"] or ""))
         if (
             str(row["engine"]).casefold() != engine.casefold()
             or scope is None
-            or not holds
-            or row_precision not in ("", precision)
+            or not in_range(version, str(row["version_from"]), str(row["version_before"] or ""))
         ):
+            continue
+        if adjusts:
+            if set(filter(None, row_precision.split("+"))) <= {_SAME_RATE.get(precision, precision), kind}:
+                adjustments.setdefault(name, []).append(_coefficient(row))
+            continue
+        if row_precision not in ("", precision):
             continue
         rank = (scope, bool(row_precision), version_key(str(row["version_from"])))
         if name not in best or rank > best[name][0]:
@@ -134,9 +181,25 @@ def coefficients_for(
             f"no {', '.join(missing)} for engine {engine!r} version {version!r} on {gpu_id}; "
             f"engines with coefficients: {', '.join(sorted(engines)) or 'none'}"
         )
-    chosen = Coefficients({name: best[name][1] for name in COEFFICIENT_UNITS})
+    chosen = Coefficients({name: _adjusted(best[name][1], adjustments.get(name, ())) for name in COEFFICIENT_UNITS})
     check_coefficients(chosen)
     return chosen
+
+
+def _adjusted(base: Coefficient, adjustments: Sequence[Coefficient]) -> Coefficient:
+    """The coefficient with every adjustment that holds; its source names them."""
+    if not adjustments:
+        return base
+    by = math.prod(adjustment.value for adjustment in adjustments)
+    held = ", ".join(
+        " ".join((one.gpu_scope if one.gpu_scope != "*" else "all", one.parameter.partition("@")[2])).strip()
+        for one in adjustments
+    )
+    return replace(
+        base,
+        value=adjusted(base.value, by, COEFFICIENT_UNITS[base.parameter.partition("@")[0]]),
+        source=f"{base.source}; x {by:.3g} from the same fit for {held}",
+    )
 
 
 def _coefficient(row: Mapping[str, object]) -> Coefficient:

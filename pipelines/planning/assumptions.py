@@ -169,7 +169,12 @@ def assumption_rows(
         assert candidate.weights is not None
         engine = candidate.engine
         chosen = coefficients_for(
-            catalog.profile, engine.name, engine.version, candidate.gpu.gpu_id, candidate.weights.precision
+            catalog.profile,
+            engine.name,
+            engine.version,
+            candidate.gpu.gpu_id,
+            candidate.weights.precision,
+            candidate.model_kind,
         ).chosen
         for name, row in chosen.items():
             add("all", f"{name} ({where})", row.value, row.unit, row.label, row.source, row.meaning)

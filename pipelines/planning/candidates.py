@@ -8,12 +8,12 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from estimator.architecture import Architecture
-from estimator.bounds import Bounds, bounds
+from estimator.bounds import Bounds, bounds, decode_step_seconds
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import Accelerator
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
-from estimator.step_time import coefficients_for, step_parameters
+from estimator.step_time import coefficients_for, model_kind, outside_s, step_parameters
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
 from pipelines.planning.catalog import Catalog
@@ -59,6 +59,7 @@ class Candidate:
     weights: Weights | None = None
     account: MemoryAccount | None = None
     step: Floats | None = None
+    model_kind: str = ""
     request_s: float = 0.0
     kv_blocks: int = 0
     isl_mean_tokens: float = 0.0
@@ -159,20 +160,27 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         profile=catalog.profile,
         safety_gib=spec.headroom.memory_gib_per_gpu,
     )
-    candidate = replace(candidate, settings=settings, weights=weight, account=account)
+    candidate = replace(
+        candidate, settings=settings, weights=weight, account=account, model_kind=model_kind(architecture)
+    )
     if not account.feasible:
         reason = ". ".join(filter(None, ("; ".join(account.reasons), account.least_change))).rstrip(".")
         return replace(candidate, status="does_not_fit", reason=reason)
     coefficients = coefficients_for(
-        catalog.profile, candidate.engine.name, candidate.engine.version, gpu.gpu_id, weight.precision
+        catalog.profile,
+        candidate.engine.name,
+        candidate.engine.version,
+        gpu.gpu_id,
+        weight.precision,
+        candidate.model_kind,
     )
     step = step_parameters(architecture, weight, gpu, tp, coefficients, kv_cache_bytes=settings.kv_element_bytes)
-    request_s = coefficients["request_seconds"]
     # A request that the engine refuses for its length must not move the mean that the bounds are of.
     served = demand.isl_tokens + demand.osl_tokens <= candidate.max_model_len
     if not served.any():
         return replace(candidate, reason=f"no request of the trace fits in max_model_len {candidate.max_model_len:,}")
     isl, osl = float(demand.isl_tokens[served].mean()), float(demand.osl_tokens[served].mean())
+    request_s = outside_s(coefficients, isl, decode_step_seconds(step, 1.0, isl + osl / 2))
     limit = {metric: min(spec.slo.targets(metric).values(), default=None) for metric in METRICS}
     bound = bounds(
         step,

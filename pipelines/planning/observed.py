@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from estimator.bounds import bounds
+from estimator.bounds import bounds, decode_step_seconds
 from estimator.engines import resolve_settings
 from estimator.memory import memory_account
 from estimator.replay import EngineLimits, Workload, replay
-from estimator.step_time import coefficients_for, step_parameters
+from estimator.step_time import coefficients_for, model_kind, outside_s, step_parameters
 from pipelines.planning.candidates import Model, replay_blocks
 from pipelines.planning.catalog import Catalog
 
@@ -91,7 +91,12 @@ def _predict(
     if settings.prefix_caching and observation["cached_share"] is None:
         return {}, None, "prefixes were cached and nobody says how much of the input was found: not comparable"
     coefficients = coefficients_for(
-        catalog.profile, observation["engine"], observation["engine_version"], gpu.gpu_id, weight.precision
+        catalog.profile,
+        observation["engine"],
+        observation["engine_version"],
+        gpu.gpu_id,
+        weight.precision,
+        model_kind(model.architecture),
     )
     step = step_parameters(
         model.architecture, weight, gpu, observation["tp"], coefficients, kv_cache_bytes=settings.kv_element_bytes
@@ -110,7 +115,11 @@ def _predict(
         step,
         limits,
         replicas=observation["replicas"],
-        request_seconds=coefficients["request_seconds"],
+        request_seconds=outside_s(
+            coefficients,
+            observation["isl_mean_tokens"],
+            decode_step_seconds(step, 1.0, observation["isl_mean_tokens"] + observation["osl_mean_tokens"] / 2),
+        ),
     )
     load = bounds(
         step,

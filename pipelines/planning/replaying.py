@@ -14,11 +14,12 @@ from typing import Any, Literal
 import numpy as np
 import polars as pl
 
+from estimator.bounds import decode_step_seconds
 from estimator.goodput import Goodput, ServiceLevel, goodput
 from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Workload, arrivals, replay
 from estimator.replay.result import Mask
 from estimator.replay.workload import Floats
-from estimator.step_time import Coefficients, coefficients_for, step_parameters
+from estimator.step_time import Coefficients, coefficients_for, model_kind, outside_s, step_parameters
 from pipelines.planning.candidates import replay_blocks
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.sizing import Sized
@@ -76,7 +77,12 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
     settings = sized.settings
     try:
         chosen = coefficients_for(
-            catalog.profile, sized.engine, sized.version, sized.gpu.gpu_id, sized.weights.precision
+            catalog.profile,
+            sized.engine,
+            sized.version,
+            sized.gpu.gpu_id,
+            sized.weights.precision,
+            model_kind(sized.architecture),
         )
         step = step_parameters(
             sized.architecture,
@@ -99,7 +105,9 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
         )
     except ValueError as error:
         raise CapsheetError(f"{sized.ask.model}: {error}") from None
-    return Configuration(step, limits, chosen["request_seconds"], chosen)
+    isl, osl = float(load.isl_tokens.mean()), float(load.osl_tokens.mean())
+    request_s = outside_s({**chosen, **sized.ask.coefficients}, isl, decode_step_seconds(step, 1.0, isl + osl / 2))
+    return Configuration(step, limits, request_s, chosen)
 
 
 def workload_of(load: Load) -> Workload:

@@ -17,8 +17,9 @@ from dataclasses import dataclass, field
 from statistics import median
 
 from estimator.serving import ServingCase, predict
+from estimator.serving.intervals import Spreads, interval
 from estimator.serving.residuals import Factor
-from estimator.step_time import Coefficients, coefficients_for
+from estimator.step_time import Coefficients, coefficients_for, model_kind
 from pipelines.planning.catalog import Rows
 from pipelines.planning.serving.rows import ServingRow
 
@@ -98,23 +99,27 @@ def shape(case: ServingCase) -> Shape:
 def predict_rows(rows: Iterable[ServingRow], profile: Rows) -> list[Predicted]:
     """Every row predicted with the catalogue's coefficients, or with the reason why not."""
     chosen: dict[tuple[str, ...], Coefficients] = {}
-    return [_predict(row, profile, chosen) for row in rows]
+    spreads = Spreads.of(profile)
+    return [_predict(row, profile, chosen, spreads) for row in rows]
 
 
-def _predict(row: ServingRow, profile: Rows, chosen: dict[tuple[str, ...], Coefficients]) -> Predicted:
+def _predict(
+    row: ServingRow, profile: Rows, chosen: dict[tuple[str, ...], Coefficients], spreads: Spreads
+) -> Predicted:
     case = row.case
     if case is None:
         return Predicted(row, skipped=row.skipped)
-    key = (case.engine, case.engine_version, case.accelerator.gpu_id, case.precision)
+    kind = model_kind(case.architecture)
+    key = (case.engine, case.engine_version, case.accelerator.gpu_id, case.precision, kind)
     try:
         if key not in chosen:
             chosen[key] = coefficients_for(profile, *key)
-        return Predicted(row, values_of(case, predict(case, chosen[key])))
+        return Predicted(row, values_of(case, predict(case, chosen[key]), spreads))
     except (ValueError, OverflowError, ZeroDivisionError) as error:
         return Predicted(row, skipped=" ".join(str(error).split())[:300])
 
 
-def values_of(case: ServingCase, answer: Mapping[str, float | None]) -> dict[str, Value]:
+def values_of(case: ServingCase, answer: Mapping[str, float | None], spreads: Spreads) -> dict[str, Value]:
     """The answer of `estimator.serving.predict` by metric; figures it has none of are left out.
 
     In a closed loop each client has one request under way, so output tokens a second are clients x mean output length /
@@ -124,7 +129,7 @@ def values_of(case: ServingCase, answer: Mapping[str, float | None]) -> dict[str
     for metric, name in METRICS.items():
         value = answer.get(name)
         if value is not None:
-            found[metric] = Value(value, answer.get(f"{name}_low"), answer.get(f"{name}_high"))
+            found[metric] = Value(value, *(interval(case, metric, value, spreads) or (None, None)))
     clients, whole = case.protocol.concurrency, found.get("e2e")
     if clients is not None and whole is not None:
         osl = case.osl_tokens * (1 + case.protocol.shortest_ratio) / 2

@@ -1,0 +1,227 @@
+"""`make fit`: the catalogue's step coefficients, made anew from files of serving measurements.
+
+Belongs here: which points teach, what the catalogue then holds, and how far points left out lie from it. Does not: the
+fit itself (`estimator.serving.fit`), reading rows (`rows`).
+
+Rules for points, besides those of `predictions.points`:
+
+- Attention ranks inside an aggregated worker (DP attention) do not teach: several files spell the layout in ways that
+  cannot be told apart. Separated pools teach TPOT; their TTFT hangs on routers and transfers that no column records.
+- Of files of other results only stages of an open loop teach; offline throughput is a saturated server's.
+"""
+
+from __future__ import annotations
+
+import argparse
+import csv
+import io
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+from numpy.typing import NDArray
+
+from estimator.serving.fit import NAMES, Design, Fit, Measured, Problem, Scope, leave_out
+from estimator.serving.intervals import SPREAD, load_kind
+from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
+from pipelines.planning.catalog import shipped
+from pipelines.planning.measurements import read_measurements
+from pipelines.planning.serving.predictions import Point, points, predict_rows, shape
+from pipelines.planning.serving.rows import ServingRow, read_cases
+from pipelines.progress import report
+from pipelines.sources.model_names import ModelFolders
+from warehouse.catalog import catalog_path
+
+FILES = ("serving_measured_closed_loop.csv", "serving_measured_open_loop.csv", "serving_measured_other.csv")
+SOURCE = (
+    "fit of public measurements (ai-dynamo/aiconfigurator silicon samples, inference-sim validation runs, "
+    "kubernetes-sigs/inference-perf stages), shrunk to typical values"
+)
+_DIGITS = 4
+_LEAST_EFFECT = 0.005
+_ENOUGH = 8
+"""Points a spread rests on at least; engines with fewer take that of all engines together."""
+
+
+@dataclass(frozen=True, slots=True)
+class Fitted:
+    """The catalogue's new rows, the points, and the log predictions of each from the others' combinations."""
+
+    rows: list[dict[str, str]]
+    points: tuple[Point, ...]
+    left_out: NDArray[np.float64]
+
+
+def teaches(row: ServingRow) -> bool:
+    """Whether a row's configuration is one that the fit learns from (see the rules above)."""
+    case = row.case
+    if case is None or case.layout.pp > 1 or (case.prefill is not None and case.prefill.pp > 1):
+        return False
+    if case.prefill is None and case.layout.dp > 1:
+        return False
+    kind = row.cells.get("source_kind", "")
+    return not kind or "stage" in kind
+
+
+def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, str]]) -> Fitted:
+    """Fit all FILES of `folder`; `old` rows give what is not fitted, and each coefficient's meaning and usual range.
+
+    Raises SourceError or CapsheetError for files that cannot be read.
+    """
+    catalog = shipped()
+    found: list[Point] = []
+    for name in FILES:
+        rows = read_cases(read_measurements(folder / name).rows, ModelFolders(models), catalog)
+        found += points(predict_rows([row for row in rows if teaches(row)], catalog.profile))[0]
+    others = {row["parameter"]: float(row["value"]) for row in old if row["parameter"] in COEFFICIENT_UNITS}
+    design = Design([_measured(point) for point in found], {k: v for k, v in others.items() if k not in NAMES})
+    combinations = [(shape(point.case), point.case.accelerator.gpu_id, point.case.engine) for point in found]
+    problem = Problem(design, combinations)
+    effects = problem.solve(np.ones(len(found), dtype=np.bool_))
+    left_out = leave_out(problem, combinations, effects, lambda i, n: report("combinations left out", i, n))
+    made = [*_base(problem.result(effects), old), *_effects(problem.result(effects)), *_spreads(found, left_out)]
+    return Fitted(made, tuple(found), left_out)
+
+
+def _measured(point: Point) -> Measured:
+    separated = point.case.prefill is not None
+    return Measured(point.case, None if separated else point.measured.get("ttft"), point.measured.get("tpot"))
+
+
+def _base(fit: Fit, old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+    """One row an engine and coefficient: fitted, or as it was where no measurement tells."""
+    made = []
+    for row in old:
+        name = row["parameter"]
+        if name not in COEFFICIENT_UNITS or row["gpu_scope"] != "*" or row["version_before"]:
+            continue
+        kept = dict(row) | {"version_from": "0.0"}
+        if name in NAMES:
+            value = fit.engines[row["engine"]][name]
+            kept |= {"value": _short(value), "label": "estimated"}
+            kept["source"] = f"{SOURCE}; {fit.points[Scope(row['engine'])]} points"
+        made.append(kept)
+    return made
+
+
+def _effects(fit: Fit) -> list[dict[str, str]]:
+    made = []
+    for scope, values in sorted(fit.effects.items(), key=lambda item: str(item[0])):
+        within = "+".join(filter(None, (scope.precision, scope.kind)))
+        for name in NAMES:
+            if abs(np.log(values[name])) < _LEAST_EFFECT:
+                continue
+            made.append(
+                {
+                    "engine": scope.engine,
+                    "version_from": scope.version_from,
+                    "version_before": scope.version_before,
+                    "gpu_scope": scope.gpu_scope,
+                    "parameter": f"{ADJUSTMENT}{name}" + (f"@{within}" if within else ""),
+                    "value": _short(values[name]),
+                    "unit": "x of the engine's",
+                    "usual_low": "",
+                    "usual_high": "",
+                    "label": "estimated",
+                    "source": f"{SOURCE}; {fit.points[scope]} points",
+                    "meaning": f"what {name} is multiplied with here",
+                }
+            )
+    return made
+
+
+def _spreads(found: Sequence[Point], left_out: NDArray[np.float64]) -> list[dict[str, str]]:
+    """P10 and P90 of measured over predicted, of points whose combination was left out, by engine, metric and load."""
+    logs: dict[tuple[str, str], dict[str, list[float]]] = {}
+    for point, log in zip(found, left_out, strict=True):
+        predicted = {"ttft": float(np.exp(log[0])), "tpot": float(np.exp(log[1]))}
+        osl = point.case.osl_tokens * (point.case.protocol.shortest_ratio + 1) / 2
+        predicted["e2e"] = predicted["ttft"] + (osl - 1) * predicted["tpot"]
+        if "ttft_p99" in point.predicted:
+            # The tail moves with the mean that leaving out gives.
+            predicted["ttft_p99"] = (
+                point.predicted["ttft_p99"].value * predicted["ttft"] / point.predicted["ttft"].value
+            )
+        measured = dict(point.measured)
+        if "ttft" in measured and "tpot" in measured:
+            measured.setdefault("e2e", measured["ttft"] + (osl - 1) * measured["tpot"])
+        for metric, value in measured.items():
+            if metric in predicted:
+                by_engine = logs.setdefault((metric, load_kind(point.case)), {})
+                by_engine.setdefault(point.case.engine, []).append(float(np.log(value / predicted[metric])))
+    made = []
+    for (metric, load), by_engine in sorted(logs.items()):
+        every = [log for some in by_engine.values() for log in some]
+        for engine in sorted({point.case.engine for point in found}):
+            mine = by_engine.get(engine, [])
+            own = len(mine) >= _ENOUGH
+            rests_on = f"{SOURCE}; {len(mine if own else every)} points, each with its combination left out"
+            where = "separated pools" if load == "separated" else f"{load} loop"
+            for end, share in (("p10", 0.1), ("p90", 0.9)):
+                made.append(
+                    {
+                        "engine": engine,
+                        "version_from": "0.0",
+                        "version_before": "",
+                        "gpu_scope": "*",
+                        "parameter": f"{SPREAD}_{end}:{metric}@{load}",
+                        "value": _short(float(np.exp(np.quantile(mine if own else every, share)))),
+                        "unit": "x of predicted",
+                        "usual_low": "",
+                        "usual_high": "",
+                        "label": "estimated",
+                        "source": rests_on + ("" if own else "; of all engines"),
+                        "meaning": f"{end.upper()} of measured over predicted {metric}, {where}",
+                    }
+                )
+    return made
+
+
+def _short(value: float) -> str:
+    return f"{value:.{_DIGITS}g}"
+
+
+def errors_table(fitted: Fitted) -> list[dict[str, object]]:
+    """Median and P90 of the absolute error, each point predicted from the other combinations alone."""
+    groups: dict[tuple[str, str], list[tuple[str, float]]] = {}
+    for point, log in zip(fitted.points, fitted.left_out, strict=True):
+        for m, metric in enumerate(("ttft", "tpot")):
+            if metric in point.measured and not (metric == "ttft" and point.case.prefill is not None):
+                error = abs(float(np.exp(log[m])) / point.measured[metric] - 1)
+                for engine in ("all", point.case.engine):
+                    groups.setdefault((load_kind(point.case), engine), []).append((metric, error))
+    table = []
+    for (load, engine), errors in sorted(groups.items()):
+        for metric in ("tpot", "ttft"):
+            mine = [error for name, error in errors if name == metric]
+            if mine:
+                median, p90 = (round(float(np.quantile(mine, q)) * 100, 1) for q in (0.5, 0.9))
+                table.append(
+                    {"load": load, "engine": engine, "metric": metric, "n": len(mine), "median %": median, "P90 %": p90}
+                )
+    return table
+
+
+def main() -> None:
+    """Write the catalogue's coefficients anew from the measurements in a folder, and print the left-out errors."""
+    from pipelines.commands.show import as_table
+
+    parser = argparse.ArgumentParser(prog="python -m pipelines.planning.serving.fitting", description=main.__doc__)
+    parser.add_argument("cases", type=Path, help="folder of serving_measured_*.csv")
+    parser.add_argument("--models", type=Path, default=None, help="folder of org--name.json configs")
+    asked = parser.parse_args()
+    path = catalog_path("coefficients")
+    with path.open(newline="", encoding="utf-8") as lines:
+        old = list(csv.DictReader(lines))
+    fitted = fit_catalogue(asked.cases, asked.models, old)
+    text = io.StringIO()
+    writer = csv.DictWriter(text, list(old[0]), lineterminator="\n")
+    writer.writeheader()
+    writer.writerows(fitted.rows)
+    path.write_text(text.getvalue(), encoding="utf-8")
+    as_table(errors_table(fitted), f"{len(fitted.points)} points, each predicted with its combination left out")
+
+
+if __name__ == "__main__":
+    main()
