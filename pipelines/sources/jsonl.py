@@ -221,9 +221,11 @@ def _number(value: object) -> float | None:
     return None
 
 
-def _ids(value: object) -> object:
-    whole = isinstance(value, list) and all(type(item) is int and -(2**63) <= item < 2**63 for item in value)
-    return value if whole else None
+def _ids(value: object) -> list[int] | None:
+    """Whole numbers of 64 bits; unsigned ones past 2**63 are taken for their signed twins, which are as distinct."""
+    if not isinstance(value, list) or not all(type(item) is int and -(2**63) <= item < 2**64 for item in value):
+        return None
+    return [item - 2**64 if item >= 2**63 else item for item in value]
 
 
 def _text(value: object) -> str:

@@ -148,8 +148,10 @@ class Layout:
         lacks = not set(self.required) <= set(bound) or (self.one_of and not set(self.one_of) & set(bound))
         return None if lacks else bound
 
-    def mapped(self, source_file: str, there: Collection[str], columns: Mapping[str, str]) -> dict[str, str]:
-        """The binding a workspace declares, canonical name to the file's column.
+    def mapped(
+        self, source_file: str, there: Collection[str], columns: Mapping[str, str], *, nested: bool
+    ) -> dict[str, str]:
+        """The binding a workspace declares, canonical name to the file's column; a `nested` one may be a path of keys.
 
         Raises:
             SourceError: nothing is declared, a name is not canonical, a column is not in the file, or one is lacking.
@@ -162,7 +164,14 @@ class Layout:
         wrong = [name for name in columns if name not in self.columns]
         if wrong:
             raise SourceError(f"{source_file}: columns names {shown(wrong[0])}, which is none of {known}.")
-        gone = [column for column in columns.values() if column not in there and column.split(".")[0] not in there]
+
+        def found_in(column: str) -> bool:
+            return column in there or (nested and column.split(".", maxsplit=1)[0] in there)
+
+        gone = [column for column in columns.values() if not found_in(column)]
+        twice = sorted({column for column in columns.values() if list(columns.values()).count(column) > 1})
+        if twice:
+            raise SourceError(f"{source_file}: columns names {shown(twice[0])} for two things. Name it for one.")
         if gone:
             found = shown(", ".join(sorted(there)), 160)
             raise SourceError(f"{source_file} has no column {shown(gone[0])}. It has {found}: mend the option columns.")

@@ -258,7 +258,8 @@ def _bind(
 ) -> dict[str, str] | None:
     """The layout's binding to the file; a format that was named need not be recognised as well."""
     if layout.by_name:
-        return layout.mapped(source_file, {*header, *(key for value in objects for key in value)}, options.columns)
+        keys = {*header, *(key for value in objects for key in value)}
+        return layout.mapped(source_file, keys, options.columns, nested=bool(objects))
     if layout.recognises is not None:
         there = bool(objects) and (layout.records is not None or layout.bind(header) is not None)
         return {name: name for name in layout.columns} if there and (named or layout.recognises(objects)) else None

@@ -321,6 +321,14 @@ def test_prompts_without_times_get_them_only_at_a_declared_rate(tmp_path: Path) 
     assert "Poisson at 5 requests/s (declared, seed 1)" in told.detail
 
 
+def test_unsigned_hashes_keep_telling_prefixes_apart(tmp_path: Path) -> None:
+    ids = [2**64 - 1, 2**63]
+    rows = [{"timestamp": 0, "input_length": 600, "output_length": 4, "hash_ids": ids[:2]} for _ in range(2)]
+    first, second = read(tmp_path, "\n".join(map(json.dumps, rows)), format="mooncake").frame["prefix_hashes"].to_list()
+    assert first == second
+    assert len(set(first)) == 2
+
+
 def test_wekas_local_hashes_are_shared_within_a_conversation_only(tmp_path: Path) -> None:
     request = json.loads(json.dumps(WEKA))["requests"]
     twice = WEKA | {"requests": request * 2}
@@ -363,6 +371,8 @@ def test_a_mapped_file_is_read_from_json_csv_and_parquet_alike(tmp_path: Path) -
         ({}, "no column is named"),
         ({"isl": "in"}, "columns names 'isl', which is none of"),
         ({"isl_tokens": "gone"}, "has no column 'gone'"),
+        ({"isl_tokens": "in.tokens"}, "has no column 'in.tokens'"),
+        ({"isl_tokens": "in", "osl_tokens": "in"}, "names 'in' for two things"),
         ({"isl_tokens": "in", "arrival_s": "when"}, "columns does not name osl_tokens"),
         ({"isl_tokens": "in", "osl_tokens": "out"}, "columns does not name arrival_at or arrival_s"),
     ],
