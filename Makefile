@@ -7,7 +7,7 @@ WORKSPACE ?= workspace
 
 CASES ?= ../shared
 
-.PHONY: plan test ui lint format bench accuracy schema lock clean help
+.PHONY: plan test ui lint format bench accuracy fit schema lock clean help
 
 help:
 	@echo "make plan   plan the workspace in ./$(WORKSPACE) (made from the sample if it is not there)"
@@ -16,6 +16,7 @@ help:
 	@echo "make lint   ruff and mypy, strict"
 	@echo "make bench  time the replay and the step model; prints a table"
 	@echo "make accuracy   predict every measured file in $(CASES)/cases and print the errors"
+	@echo "make fit    fit the step coefficients anew to the measurements in $(CASES)/cases; prints the left-out errors"
 	@echo "make lock   resolve pyproject.toml into requirements.lock again"
 
 # uv installs the locked set in seconds; pip is only used to fetch uv.
@@ -55,6 +56,10 @@ accuracy: $(READY)
 	@test -f $(CASES)/cases/engine_memory_logs.csv || { echo "no measured cases in $(CASES): name their folder with make accuracy CASES=..., or run capsheet accuracy on your own measurements" >&2; exit 1; }
 	for file in $(CASES)/cases/engine_memory_logs.csv $(CASES)/cases/serving_measured_*.csv; do $(BIN)/capsheet accuracy $$file --models $(CASES)/data/hf_configs || exit 1; done
 	for file in $(CASES)/cases/serving_measured_closed_loop.csv $(CASES)/cases/serving_measured_open_loop.csv; do $(BIN)/capsheet accuracy $$file --models $(CASES)/data/hf_configs --correct 0.3 || exit 1; done
+
+# One thread: sums of several threads differ in their last bits from run to run.
+fit: $(READY)
+	OPENBLAS_NUM_THREADS=1 $(BIN)/python -m pipelines.planning.serving.fitting $(CASES)/cases --models $(CASES)/data/hf_configs
 
 # The first migration and the data dictionary follow the column registry; tests fail until they do.
 schema: $(READY)
