@@ -42,6 +42,13 @@ class Request:
     ready_s: float = math.inf
     landed: bool = False
     loads: int = 0
+    ticket: int = 0
+    sends: int = 0
+    remote: int = 0
+    handed: bool = False
+    steady: bool = False
+    queued_s: float = math.nan
+    engine: int = -1
 
     @property
     def decoding(self) -> bool:
@@ -51,7 +58,7 @@ class Request:
     @property
     def rank(self) -> tuple[bool, int, int]:
         """Those whose KV has come go first."""
-        return not self.landed, self.priority, self.name
+        return not self.landed, self.priority, self.ticket
 
     @property
     def known(self) -> int:
@@ -184,6 +191,10 @@ class Engine:
     ) -> None:
         self.async_loads = async_loads
         self.loading: list[Request] = []
+        self.posted: list[Request] = []
+        self.dropped: list[Request] = []
+        self.done: list[Request] = []
+        self.hands_over = False
         self.free_s = [0.0, 0.0]
         self.step, self.limits, self.size = step, limits, limits.block_tokens
         self.pool = Blocks(limits.kv_blocks, limits.block_tokens, limits.prefix_caching)
@@ -235,7 +246,7 @@ class Engine:
             i += 1
         return preempted
 
-    def admit(self) -> None:
+    def admit(self) -> None:  # noqa: PLR0912
         """The head of the queue while budget, sequences and blocks last; past those whose adapter is in the way."""
         pool, size = self.pool, self.size
         for request in list(self.waiting):
@@ -261,11 +272,18 @@ class Engine:
             n = min(left, self.limits.long_prefill_threshold or left, self.budget())
             if math.ceil(request.known / size) - hits + idle_hits > pool.free():
                 return
+            if request.remote:
+                more = 0
             self.waiting.remove(request)
             request.blocks = [request.key(i) for i in range(hits)]
             for key in request.blocks:
                 pool.use(key)
             pool.forget(request, hits)
+            if request.remote:
+                self.reserve(request, hits)
+                self.loads_wanted(request, max(0, request.remote - request.computed))
+                request.remote = 0
+                continue
             if more and self.async_loads:
                 self.load_aside(request, hits, more, blocks, found)
                 continue
@@ -276,7 +294,7 @@ class Engine:
                 for t, hashed in found:
                     self.tiers.use(t, hashed)
                 pool.publish(request)
-            if math.isnan(request.admitted_s):
+            if request.sends <= 1 and request.preemptions == 0:
                 request.loaded = (blocks[0] * size, blocks[1] * size)
             self.join(request, n, in_use)
 
@@ -288,13 +306,23 @@ class Engine:
         self.scheduled[request.name] = n
         self.running.append(request)
 
+    def reserve(self, request: Request, hits: int) -> None:
+        request.blocks += [self.pool.private() for _ in range(math.ceil(request.known / self.size) - hits)]
+        request.computed = hits * self.size
+
+    def loads_wanted(self, request: Request, tokens: int) -> None:
+        """Its KV comes from another engine."""
+        request.loads, request.ready_s = tokens, math.inf
+        self.loading.append(request)
+        self.posted.append(request)
+
     def load_aside(
         self, request: Request, hits: int, more: int, blocks: list[int], found: list[tuple[int, int]]
     ) -> None:
         """Blocks for all that is known are its own from now on; it waits for its KV, each tier one load at a time."""
         assert self.tiers is not None
-        request.blocks += [self.pool.private() for _ in range(math.ceil(request.known / self.size) - hits)]
-        request.computed, request.loads = hits * self.size, more * self.size
+        self.reserve(request, hits)
+        request.loads = more * self.size
         for t, hashed in found:
             self.tiers.use(t, hashed)
         request.ready_s = 0.0
@@ -302,7 +330,7 @@ class Engine:
             if blocks[t]:
                 self.free_s[t] = max(self.free_s[t], self.now) + seconds
                 request.ready_s = max(request.ready_s, self.free_s[t])
-        if math.isnan(request.admitted_s) and request.preemptions == 0:
+        if request.sends <= 1 and request.preemptions == 0:
             request.loaded = (blocks[0] * self.size, blocks[1] * self.size)
         self.loading.append(request)
 
@@ -310,11 +338,15 @@ class Engine:
         """Loads that are there by now: the requests go to the front of the queue, and others can hit the blocks."""
         for request in sorted(self.loading, key=lambda q: q.ready_s):
             if request.ready_s <= self.now:
-                self.loading.remove(request)
-                request.computed += request.loads
-                self.pool.publish(request)
-                request.landed = True
-                self.queue(request)
+                self.there(request)
+
+    def there(self, request: Request) -> None:
+        self.loading.remove(request)
+        request.computed += request.loads
+        if self.pool.caching:
+            self.pool.publish(request)
+        request.landed = True
+        self.queue(request)
 
     def go_on(self, request: Request, in_use: set[int]) -> None:
         """A request whose KV has come is admitted; blocks for later chunks than this step's are given back."""
@@ -344,16 +376,27 @@ class Engine:
                 next(there for there in (self.running, self.waiting, self.loading) if q in there).remove(q)
                 self.pool.give_back(q)
                 q.outcome = "cancelled"
+                self.dropped.append(q)
 
     def run_step(self, arrivals_until: Callable[[float], None]) -> None:
         """One step in time, those who arrive meanwhile, then its tokens."""
+        self.now += self.seconds()
+        arrivals_until(self.now)
+        self.end_step()
+
+    def batch(self) -> list[tuple[Request, int]]:
+        return [(q, self.scheduled[q.name]) for q in self.running if q.name in self.scheduled]
+
+    def seconds(self) -> float:
+        """How long the step that was put together takes."""
         window = self.step[WINDOW_INDEX]
-        batch = [(q, self.scheduled[q.name]) for q in self.running if q.name in self.scheduled]
-        decodes = [q for q, _ in batch if q.decoding]
-        prompts = [(q, n) for q, n in batch if not q.decoding]
+        batch = self.batch()
+        again = [q for q, n in batch if q.handed and not q.generated and n == 1]
+        decodes = [q for q, _ in batch if q.decoding or q in again]
+        prompts = [(q, n) for q, n in batch if q not in decodes]
         if self.speculation and decodes:
             self.load_s += self.speculation.draft_seconds
-        self.now += self.load_s + step_seconds(
+        seconds: float = self.load_s + step_seconds(
             self.step,
             float(sum(self.scheduled.values())),
             float(len(self.scheduled)),
@@ -363,11 +406,14 @@ class Engine:
             float(sum(n for _, n in prompts)),
         )
         self.load_s = 0.0
+        return seconds
+
+    def end_step(self) -> None:
         self.steps += 1
-        arrivals_until(self.now)
+        batch = self.batch()
         # Of decoding requests that end together, the one that came first gives back its blocks first.
-        order = batch if self.speculation else sorted(batch, key=lambda b: b[0].name if b[0] in decodes else 1 << 40)
-        for q, n in order:
+        order = sorted(batch, key=lambda b: b[0].name if b[0].decoding and b[0].steady else 1 << 40)
+        for q, n in batch if self.speculation else order:
             self.advance(q, n)
 
     def advance(self, q: Request, n: int) -> None:
@@ -407,10 +453,38 @@ class Engine:
             q.gaps += new
         q.last_s = self.now
         q.generated += new
+        q.steady = True
         if q.generated == q.osl:
             q.end_s = self.now
             self.running.remove(q)
-            self.pool.give_back(q)
+            self.done.append(q)
+            if not self.hands_over:
+                self.pool.give_back(q)
+
+
+def requests_of(workload: Workload, limits: EngineLimits) -> tuple[list[Request], list[Request]]:
+    """All requests, and those the engine does not reject."""
+    size = limits.block_tokens
+    per_hash = max(1, workload.prefix_block_tokens // size)
+    requests: list[Request] = []
+    fit: list[Request] = []
+    for r in range(len(workload)):
+        isl = int(workload.isl_tokens[r])
+        hashes = workload.hash_ids[workload.hash_offsets[r] : workload.hash_offsets[r + 1]]
+        keys = [("hash", int(h), i) for h in hashes for i in range(per_hash)][: isl // size]
+        room = min(limits.max_model_len, limits.kv_blocks * size + 1) - isl
+        osl = min(int(workload.osl_tokens[r]), room)
+        requests.append(Request(r, float(workload.arrival_s[r]), isl, osl, list(keys) if limits.prefix_caching else []))
+        requests[-1].ticket = r
+        if workload.priority is not None and limits.priority_scheduling:
+            requests[-1].priority = int(workload.priority[r])
+        if workload.patience_s is not None:
+            requests[-1].deadline_s = float(workload.arrival_s[r] + workload.patience_s[r])
+        if workload.adapter is not None:
+            requests[-1].adapter = int(workload.adapter[r])
+        if isl < limits.max_model_len and math.ceil(isl / size) <= limits.kv_blocks:
+            fit.append(requests[-1])
+    return requests, fit
 
 
 def serve(
@@ -427,23 +501,8 @@ def serve(
     """Serve an open-loop workload on one engine; rejected requests keep their NaNs."""
     size = limits.block_tokens
     per_hash = max(1, workload.prefix_block_tokens // size)
-    requests: list[Request] = []
-    coming: deque[Request] = deque()
-    for r in range(len(workload)):
-        isl = int(workload.isl_tokens[r])
-        hashes = workload.hash_ids[workload.hash_offsets[r] : workload.hash_offsets[r + 1]]
-        keys = [("hash", int(h), i) for h in hashes for i in range(per_hash)][: isl // size]
-        room = min(limits.max_model_len, limits.kv_blocks * size + 1) - isl
-        osl = min(int(workload.osl_tokens[r]), room)
-        requests.append(Request(r, float(workload.arrival_s[r]), isl, osl, list(keys) if limits.prefix_caching else []))
-        if workload.priority is not None and limits.priority_scheduling:
-            requests[-1].priority = int(workload.priority[r])
-        if workload.patience_s is not None:
-            requests[-1].deadline_s = float(workload.arrival_s[r] + workload.patience_s[r])
-        if workload.adapter is not None:
-            requests[-1].adapter = int(workload.adapter[r])
-        if isl < limits.max_model_len and math.ceil(isl / size) <= limits.kv_blocks:
-            coming.append(requests[-1])
+    requests, fit = requests_of(workload, limits)
+    coming = deque(fit)
     engine = Engine(
         step, limits, Tiers(host, remote, per_hash) if host or remote else None, speculation, adapters, async_loads
     )

@@ -69,7 +69,7 @@ PER_REQUEST = (
 PER_FLEET = ("running_mean", "waiting_max", "kv_usage_p99", "max_active_tokens", "busy_share", "steps", "makespan_s")
 
 
-@settings(max_examples=120, deadline=None)
+@settings(max_examples=60, deadline=None)
 @given(st.data())
 def test_one_rank_a_replica_is_the_fast_loop_to_the_last_bit(data: st.DataObject) -> None:
     workload = data.draw(workloads(4) | returning(4))
