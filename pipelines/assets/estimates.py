@@ -10,7 +10,7 @@ import polars as pl
 from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request
 from pipelines.planning import checks, decision, observed, workload, workload_shape
 from pipelines.planning.candidates import candidate_row, memory_rows
-from pipelines.planning.loading import catalog, considered, demand, frame_of, mix, models
+from pipelines.planning.loading import catalog, considered, demand, frame_of, mix, models, served_hits
 from pipelines.resources import PlanningResource, result
 from warehouse.write import Scope
 
@@ -32,7 +32,7 @@ def workload_bucket(planning: PlanningResource) -> dg.MaterializeResult[None]:
         "window": [workload.window_rows(wanted) for _, wanted, _ in found],
         "season": [workload_shape.season_rows(wanted) for _, wanted, _ in found],
         "mix": [workload_shape.mix_rows(wanted, shares) for _, wanted, shares in found],
-        "prefix": [workload_shape.prefix_rows(wanted) for _, wanted, _ in found],
+        "prefix": [workload_shape.prefix_rows(wanted, served_hits(planning, spec)) for spec, wanted, _ in found],
     }
     figures = [
         workload.figure_rows(spec, wanted, partial(workload_shape.figures, wanted, shares))

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from importlib import resources
 from typing import Any
 
@@ -48,9 +49,19 @@ def demand(planning: PlanningResource, spec: ServiceSpec) -> Demand:
 
 def mix(planning: PlanningResource, spec: ServiceSpec) -> pl.DataFrame:
     """Shares of a service's requests, also of those that no engine worked on, by model, tenant, feature, outcome."""
-    query = (resources.files("sql") / "workload" / "mix.sql").read_text(encoding="utf-8")
+    return _counted(planning, "mix", {"source": spec.trace.source, "most": MIX_VALUES})
+
+
+def served_hits(planning: PlanningResource, spec: ServiceSpec) -> tuple[int, int]:
+    """Input tokens the source says came from a cache, and the input tokens of the requests it says it of."""
+    row = _counted(planning, "served_hits", {"source": spec.trace.source}).row(0)
+    return int(row[0]), int(row[1])
+
+
+def _counted(planning: PlanningResource, name: str, values: Mapping[str, object]) -> pl.DataFrame:
+    query = (resources.files("sql") / "workload" / f"{name}.sql").read_text(encoding="utf-8")
     with planning.reader() as con:
-        return con.execute(query, {"source": spec.trace.source, "most": MIX_VALUES}).pl()
+        return con.execute(query, dict(values)).pl()
 
 
 def considered(planning: PlanningResource) -> list[Considered]:

@@ -52,28 +52,32 @@ def mix_rows(demand: Demand, mix: pl.DataFrame) -> pl.DataFrame:
     return _rows("workload_mix", demand, mix.iter_rows(named=True))
 
 
-def prefix_rows(demand: Demand) -> pl.DataFrame:
-    """Rows of `workload_prefix`; none where the trace has no block hashes."""
-    if not demand.has_prefixes:
-        return _rows("workload_prefix", demand, ())
-    work = demand.workload
-    found = reuse(work.isl_tokens, work.hash_offsets, work.hash_ids, work.prefix_block_tokens)
-    total = int(demand.isl_tokens.sum())
-    return _rows(
-        "workload_prefix",
-        demand,
-        (
+def prefix_rows(demand: Demand, served: tuple[int, int] = (0, 0)) -> pl.DataFrame:
+    """Rows of `workload_prefix`: caches of rising size where the trace has block hashes, and what was `served` so.
+
+    `served` are the input tokens the source says came from a cache, and all input tokens of the requests it says it of;
+    (0, 0) where it says nothing.
+    """
+    rows: list[dict[str, Any]] = []
+    if demand.has_prefixes:
+        work = demand.workload
+        found = reuse(work.isl_tokens, work.hash_offsets, work.hash_ids, work.prefix_block_tokens)
+        total = int(demand.isl_tokens.sum())
+        rows += [
             {
-                "position": position,
                 "tier": f"{capacity:,.0f} tokens" if np.isfinite(capacity) else "endless",
                 "capacity_tokens": capacity if np.isfinite(capacity) else None,
                 "hit_tokens": hit,
                 "hit_share": hit / total,
                 "added_share": added / total,
             }
-            for position, (capacity, hit, added) in enumerate(tier_hits(found, TIERS_TOKENS))
-        ),
-    )
+            for capacity, hit, added in tier_hits(found, TIERS_TOKENS)
+        ]
+    hit, asked = served
+    if asked:
+        share = min(1.0, hit / asked)
+        rows.append({"tier": "as served", "hit_tokens": hit, "hit_share": share, "added_share": 0.0})
+    return _rows("workload_prefix", demand, ({"position": position, **row} for position, row in enumerate(rows)))
 
 
 def _rows(name: str, demand: Demand, rows: Iterator[dict[str, Any]] | Sequence[dict[str, Any]]) -> pl.DataFrame:

@@ -673,10 +673,10 @@ COMMENT ON TABLE "workload_prefix" IS 'input tokens of a service''s trace that a
 COMMENT ON COLUMN "workload_prefix"."plan_version" IS 'the plan version';
 COMMENT ON COLUMN "workload_prefix"."service" IS 'service of the workspace';
 COMMENT ON COLUMN "workload_prefix"."position" IS 'order, the smallest cache first';
-COMMENT ON COLUMN "workload_prefix"."tier" IS 'the cache: a size for one least-recently-used pool of the whole fleet, or endless';
-COMMENT ON COLUMN "workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless [tokens]';
+COMMENT ON COLUMN "workload_prefix"."tier" IS 'a cache: its size, one pool for the fleet that lets go of the least recently used; or as served';
+COMMENT ON COLUMN "workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless, or not known [tokens]';
 COMMENT ON COLUMN "workload_prefix"."hit_tokens" IS 'input tokens found in it [tokens]';
-COMMENT ON COLUMN "workload_prefix"."hit_share" IS 'share of the input tokens';
+COMMENT ON COLUMN "workload_prefix"."hit_share" IS 'share of the input tokens (as served: of those it is told of)';
 COMMENT ON COLUMN "workload_prefix"."added_share" IS 'share that the next smaller cache does not find';
 COMMENT ON COLUMN "workload_prefix"."label" IS 'how sure it is';
 
@@ -693,10 +693,10 @@ CREATE TABLE "draft_workload_prefix" (
 COMMENT ON TABLE "draft_workload_prefix" IS 'input tokens of a service''s trace that a prefix cache of a size would find';
 COMMENT ON COLUMN "draft_workload_prefix"."service" IS 'service of the workspace';
 COMMENT ON COLUMN "draft_workload_prefix"."position" IS 'order, the smallest cache first';
-COMMENT ON COLUMN "draft_workload_prefix"."tier" IS 'the cache: a size for one least-recently-used pool of the whole fleet, or endless';
-COMMENT ON COLUMN "draft_workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless [tokens]';
+COMMENT ON COLUMN "draft_workload_prefix"."tier" IS 'a cache: its size, one pool for the fleet that lets go of the least recently used; or as served';
+COMMENT ON COLUMN "draft_workload_prefix"."capacity_tokens" IS 'what it holds; NULL: endless, or not known [tokens]';
 COMMENT ON COLUMN "draft_workload_prefix"."hit_tokens" IS 'input tokens found in it [tokens]';
-COMMENT ON COLUMN "draft_workload_prefix"."hit_share" IS 'share of the input tokens';
+COMMENT ON COLUMN "draft_workload_prefix"."hit_share" IS 'share of the input tokens (as served: of those it is told of)';
 COMMENT ON COLUMN "draft_workload_prefix"."added_share" IS 'share that the next smaller cache does not find';
 COMMENT ON COLUMN "draft_workload_prefix"."label" IS 'how sure it is';
 

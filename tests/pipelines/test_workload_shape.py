@@ -93,6 +93,9 @@ def test_prefix_hits_grow_with_the_cache_and_are_none_without_hashes() -> None:
     assert found["hit_tokens"].to_list() == [2_000 * 2_000 - missed] * 5
     assert found["added_share"].sum() == pytest.approx(found["hit_share"].max())
     assert workload_shape.prefix_rows(workload.demand(SPEC, TRACE_A)).is_empty()
+    served = workload_shape.prefix_rows(workload.demand(SPEC, TRACE_A), (300, 1_000))
+    assert served.select("tier", "hit_tokens", "hit_share").rows() == [("as served", 300, 0.3)]
+    assert keeps_its_contract("workload_prefix", served)
 
 
 def test_the_mix_counts_every_request_also_those_no_engine_worked_on(tmp_path: Path) -> None:

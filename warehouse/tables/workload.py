@@ -114,10 +114,23 @@ WORKLOAD_PREFIX = Table(
         _VERSION,
         _SERVICE,
         Column("position", "INTEGER", "order, the smallest cache first", minimum=0),
-        Column("tier", "VARCHAR", "the cache: a size for one least-recently-used pool of the whole fleet, or endless"),
-        Column("capacity_tokens", "DOUBLE", "what it holds; NULL: endless", "tokens", True, positive=True),
+        Column(
+            "tier",
+            "VARCHAR",
+            "a cache: its size, one pool for the fleet that lets go of the least recently used; or as served",
+        ),
+        Column(
+            "capacity_tokens", "DOUBLE", "what it holds; NULL: endless, or not known", "tokens", True, positive=True
+        ),
         Column("hit_tokens", "BIGINT", "input tokens found in it", "tokens", minimum=0),
-        Column("hit_share", "DOUBLE", "share of the input tokens", "", minimum=0, maximum=1),
+        Column(
+            "hit_share",
+            "DOUBLE",
+            "share of the input tokens (as served: of those it is told of)",
+            "",
+            minimum=0,
+            maximum=1,
+        ),
         Column("added_share", "DOUBLE", "share that the next smaller cache does not find", "", minimum=0, maximum=1),
         _LABEL,
     ),
