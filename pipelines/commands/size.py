@@ -15,7 +15,7 @@ from pipelines.planning.launch import launch_command
 from pipelines.planning.least_change import least_change
 from pipelines.planning.rules_of_thumb import read_coefficients
 from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
-from pipelines.sources.models import read_model
+from pipelines.sources.models import exists, read_model
 from warehouse.errors import CapsheetError
 
 
@@ -44,13 +44,17 @@ def model_folder(model: str) -> Path:
     here = Path.cwd()
     if (here / "capsheet.yaml").is_file() or model.startswith((".", "/", "~")) or model.endswith(".json"):
         return here
-    try:
-        if "\x00" not in model and (here / model).exists():
-            return here
-    except OSError:
-        pass
+    if exists(here / model):
+        return here
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
     return Path(cache).expanduser() / "capsheet"
+
+
+def named_revision(model: str, folder: Path) -> tuple[str, str | None]:
+    """A hub id and the commit, branch or tag after its `@`; a path may hold an @ of its own."""
+    name, at, revision = model.rpartition("@")
+    here = model.startswith((".", "/", "~")) or model.endswith(".json") or exists(folder / model)
+    return (name, revision) if at and not here else (model, None)
 
 
 def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = False) -> dict[str, Any]:
@@ -58,7 +62,8 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
     catalog = shipped()
     card(ask.gpu, catalog)  # a wrong GPU or engine is said before any hub is asked
     engine_of(ask.engine, catalog)
-    sized = size(ask, read_model(ask.model, offline=offline, folder=folder), catalog)
+    name, revision = named_revision(ask.model, folder)
+    sized = size(ask, read_model(name, revision, offline=offline, folder=folder), catalog)
     calculation = calculate(sized, catalog) if sized.account is not None else Calculation((), (), (), ())
     memory = memory_figures(sized)
     figures = [*memory, *calculation.figures]

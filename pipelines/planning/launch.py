@@ -32,6 +32,9 @@ def launch_command(sized: Sized, generation: str = "") -> str:
     words = {"sglang": _sglang, "tensorrt-llm": _tensorrt}.get(sized.engine, _vllm)(sized)
     if sized.read.model_id.startswith("modelscope:") and sized.engine in _MODELSCOPE:
         words[0].insert(0, _MODELSCOPE[sized.engine])
+    revision = sized.ask.model.rpartition("@")[2] if sized.read.revision != "local" and "@" in sized.ask.model else ""
+    if revision and sized.engine != "tensorrt-llm":
+        words.append(["--revision", revision])
     if half_precision(sized, generation) and sized.engine != "tensorrt-llm":
         words.append(["--dtype", "half"])
     lines = [" ".join(shlex.quote(word) for word in line) for line in words]

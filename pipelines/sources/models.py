@@ -100,7 +100,7 @@ def read_model(
         spec = f"modelscope:{page['id']}" if page["ms"] else page["id"]
     path = folder / Path(spec).expanduser() if "\x00" not in spec else None
     looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
-    if path is not None and (looks_local or _exists(path)):
+    if path is not None and (looks_local or exists(path)):
         if revision is not None:
             raise SourceError(
                 f"model {shown(spec)} is a file, which has no revision. Remove revision {shown(revision)}."
@@ -128,10 +128,11 @@ def read_model(
     return huggingface.read(named, revision, offline=offline, cache=cache, endpoint=endpoint)
 
 
-def _exists(path: Path) -> bool:
+def exists(path: Path) -> bool:
+    """Whether a path is there; one that no file system takes is not."""
     try:
         return path.exists()
-    except OSError:
+    except (OSError, ValueError):
         return False
 
 

@@ -22,6 +22,9 @@ from pipelines.commands.size_sources import MEANINGS, SOURCES
 from pipelines.commands.size_texts import NAMES, source, word
 from pipelines.planning.rules_of_thumb import RULES, read_coefficients
 from pipelines.planning.sizing import Ask
+from pipelines.sources.models import ModelRead
+from pipelines.sources.remembered import remember
+from tests.conftest import ROOT
 from warehouse.catalog import read_catalog
 from warehouse.errors import CapsheetError
 from warehouse.registry import LABELS
@@ -424,6 +427,29 @@ def test_versions_outside_what_the_catalogue_tells_apart_are_said() -> None:
     assert "takes the oldest figures" in notes
     notes = " ".join(note["note"] for note in sized(engine="vllm@99.0")["compatibility"])
     assert "are taken for 99.0" in notes
+
+
+def test_a_revision_follows_the_id_and_goes_into_the_command(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    commit = "a" * 40
+    kept = ModelRead("org/name", commit, CONFIG, None, "estimated", "hub")
+    remember(tmp_path / ".capsheet" / "models", kept)
+    said = answer(Ask(f"org/name@{commit}", "H100", max_model_len=1024), tmp_path, offline=True)
+    assert said["revision"] == commit
+    assert f"--revision {commit}" in said["launch_command"]
+    with pytest.raises(CapsheetError, match="no commit, branch or tag"):
+        answer(Ask("org/name@", "H100"), tmp_path, offline=True)
+    at = tmp_path / "my@models"
+    at.mkdir()
+    config_file(at)
+    monkeypatch.chdir(tmp_path)
+    assert answer(Ask("my@models", "H100"), tmp_path, offline=True)["revision"] == "local"
+
+
+def test_the_page_in_docs_names_keys_that_the_answer_has() -> None:
+    told = (ROOT / "docs" / "size.md").read_text(encoding="utf-8").partition("## The JSON answer")[2]
+    keys = set(re.findall(r"`([a-z]+_[a-z_]+|[a-z]+)`", told)) - {"max_model_len", "null", "size"}
+    said = sized(explain=True)
+    assert keys - set(said) - set(said["calculator"]) == set()
 
 
 def test_the_launch_command_is_the_versions_own(tmp_path: Path) -> None:
