@@ -4,9 +4,9 @@ Belongs here: what holding, finding, publishing and evicting blocks does to the 
 
 Blocks are handled in runs, not one by one. All engine blocks under one hash of the trace (32 blocks of 16 tokens under
 a Mooncake hash of 512) are found, used and evicted together from the deep end, so a run record with a count stands for
-them, and a 100,000-token prompt costs 200 look-ups instead of 6,250. Who uses the first blocks of a run holds the blocks
-that others add to it, too, which vLLM would free one by one. The queue of idle runs is vLLM's free queue:
-blocks of an ended request enter it last block first, so deep blocks are evicted before the shared ones above them.
+them, and a 100,000-token prompt costs 200 look-ups instead of 6,250. Who uses the first blocks of a run also
+holds those that others add to it, which vLLM would free one by one. The queue of idle runs is vLLM's free queue: blocks
+of an ended request enter it last block first, so deep blocks are evicted before the shared ones above them.
 Where two requests compute the same block at once, the later one's copy is given back when it becomes hashable; vLLM
 keeps both until they end.
 """

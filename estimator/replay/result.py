@@ -118,3 +118,19 @@ class Replay:
         first, last = self.arrival_s[0], self.arrival_s[-1]
         counted: Mask = (self.arrival_s >= first + warmup_s) & (self.arrival_s <= last - drain_s)
         return counted
+
+    def phases(self, clients: int) -> dict[str, Mask]:
+        """A closed loop's requests by phase: which of them were sent in the start-up burst, in steady state, in drain.
+
+        The burst is each client's first prompt: all of them queue behind each other, and in published sweeps make most
+        of mean TTFT. Drain is from when the first client has no prompt left, and fewer ask than the stated number.
+        Steady state is what lies between, and may be empty. Raises ValueError for fewer than 1 client.
+        """
+        if clients < 1:
+            raise ValueError(f"{clients} clients: phases are a closed loop's, of 1 or more")
+        order = np.arange(len(self.arrival_s))
+        burst: Mask = order < clients
+        last = order >= len(order) - clients
+        ends_s = (self.arrival_s + self.e2e_s)[last & np.isfinite(self.e2e_s)]
+        drain: Mask = ~burst & (self.arrival_s >= (ends_s.min() if len(ends_s) else np.inf))
+        return {"burst": burst, "steady": ~burst & ~drain, "drain": drain}

@@ -124,6 +124,42 @@ class Workload:
             raise ValueError(f"rate factor {factor!r}: it must be positive and finite")
         return replace(self, arrival_s=self.arrival_s / factor)
 
+    def superposed(self, factor: float, seed: int, *, shared_prefixes: bool = False) -> Workload:
+        """The same traffic `factor` times over: copies laid over each other, each shifted in time, round its end.
+
+        Where `scaled` makes bursts shorter and closer, this makes them flatter, as more independent users do. The
+        first copy keeps its times, each other is shifted by a random part of the span; a part of a copy is a random
+        sample. Copies ask for prefixes of their own unless `shared_prefixes`. Raises ValueError for a factor of no
+        traffic, and where all arrive at once and a shift means nothing.
+        """
+        if not factor > 0 or not np.isfinite(factor):
+            raise ValueError(f"rate factor {factor!r}: it must be positive and finite")
+        if not self.span_s > 0:
+            raise ValueError("requests that all arrive at once cannot be shifted against each other")
+        rng = np.random.default_rng(seed)
+        # A round is as long as the span and one mean gap, so that its last and first request do not fall together.
+        first_s, round_s = self.arrival_s[0], self.span_s * (1 + 1 / max(1, len(self) - 1))
+        whole = int(factor)
+        kept = [np.arange(len(self))] * whole
+        if factor > whole:
+            kept.append(np.flatnonzero(rng.random(len(self)) < factor - whole))
+        shifts = [0.0, *rng.uniform(0.0, round_s, len(kept))][: len(kept)]
+        if not sum(len(part) for part in kept):
+            raise ValueError(f"no request is left of {len(self)} at a factor of {factor:g}")
+        index = np.concatenate(kept)
+        copy = np.repeat(np.arange(len(kept)), [len(part) for part in kept])
+        moved = self.arrival_s[index] - first_s + np.asarray(shifts)[copy]
+        # Only what passes the end goes round: a remainder would move the last arrival of the first copy.
+        times = first_s + np.where(moved >= round_s, moved - round_s, moved)
+        order = np.argsort(times, kind="stable")
+        laid = self._part(index[order], 0.0)
+        ids, hashes = laid.hash_ids, laid.hashes
+        if not shared_prefixes and len(ids):
+            own = np.repeat(copy[order], np.diff(laid.hash_offsets)) * hashes + ids
+            values, dense = np.unique(own, return_inverse=True)
+            ids, hashes = dense.astype(np.int64), len(values)
+        return replace(laid, arrival_s=times[order], hash_ids=ids, hashes=hashes)
+
     def window(self, start_s: float, end_s: float) -> Workload:
         """Requests that arrive in [start_s, end_s), counted from second `start_s` on. Prefix relations are kept."""
         low, high = np.searchsorted(self.arrival_s, [start_s, end_s], side="left")

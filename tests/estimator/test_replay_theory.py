@@ -122,3 +122,55 @@ def test_times_on_a_grid_are_spread_within_their_grid_step() -> None:
 def test_arrivals_without_a_rate_are_refused(wrong: object) -> None:
     with pytest.raises(ValueError, match=r"at least 1|positive and finite"):
         wrong()  # type: ignore[operator]
+
+
+def test_superposed_traffic_has_the_rate_and_flatter_bursts_and_loses_no_request() -> None:
+    bursty = Workload.of(gamma(2000, 10.0, 4.0, seed=1), np.full(2000, 40), np.arange(2000) % 7 + 1)
+    for factor in (1.0, 2.0, 3.5, 8.0):
+        laid = bursty.superposed(factor, seed=1)
+        assert laid.rate_rps == pytest.approx(factor * bursty.rate_rps, rel=0.03)
+        assert len(laid) == pytest.approx(factor * len(bursty), rel=0.03)
+        assert (np.diff(laid.arrival_s) >= 0).all()
+        whole = np.repeat(np.sort(bursty.osl_tokens), int(factor))
+        if factor == int(factor):
+            np.testing.assert_array_equal(np.sort(laid.osl_tokens), whole)
+    np.testing.assert_array_equal(bursty.superposed(1.0, seed=1).arrival_s, bursty.arrival_s)
+    laid_gaps, warped_gaps = (np.diff(w.arrival_s) for w in (bursty.superposed(40.0, seed=1), bursty.scaled(40.0)))
+    # Many independent streams together are Poisson (Palm and Khinchine); a warped one keeps its variation of 4.
+    assert laid_gaps.std() / laid_gaps.mean() < 2
+    assert warped_gaps.std() / warped_gaps.mean() > 3
+
+
+def test_copies_of_a_trace_share_prefixes_only_when_told_to() -> None:
+    w = Workload.of([0.0, 1.0, 5.0], [40, 40, 40], [1, 1, 1], [0, 2, 4, 6], [1, 2, 1, 2, 1, 3], 16)
+    apart, shared = (w.superposed(2.0, seed=3, shared_prefixes=together) for together in (False, True))
+    assert (apart.hashes, shared.hashes) == (6, 3)
+    for laid in (apart, shared):
+        np.testing.assert_array_equal(np.diff(laid.hash_offsets), 2)
+    with pytest.raises(ValueError, match="positive and finite"):
+        w.superposed(0.0, seed=1)
+    with pytest.raises(ValueError, match="all arrive at once"):
+        Workload.of([1.0, 1.0], [4, 4], [1, 1]).superposed(2.0, seed=1)
+
+
+def test_the_burst_of_a_closed_loop_is_told_apart_from_its_steady_state() -> None:
+    # C clients with k prompts each, all starting at once, prompts computed one after the other: the first ones wait
+    # (C + 1) / 2 prompts on average, those in steady state about one and a half.
+    clients, prompts = 8, 20
+    n = clients * prompts
+    per_token = step_of(step_overhead_s=1e-3, dense_flops_s_per_token=1e-4)
+    rng = np.random.default_rng(1)
+    w = Workload.of(np.zeros(n), np.full(n, 500), rng.integers(50, 150, n))
+    result = replay(w, per_token, roomy(max_num_batched_tokens=512, max_num_seqs=100), clients=clients)
+    phases = result.phases(clients)
+    assert sum(mask.sum() for mask in phases.values()) == n
+    assert not (phases["burst"] & phases["steady"]).any()
+    prompt_s = 1e-3 + 500e-4
+    burst, steady = (result.ttft_s[phases[name]].mean() for name in ("burst", "steady"))
+    assert burst == pytest.approx((clients + 1) / 2 * prompt_s, rel=0.1)
+    assert prompt_s < steady < 2 * prompt_s < burst
+    # While the load is steady, all clients have a request out.
+    out = [(result.arrival_s <= t) & (t < result.arrival_s + result.e2e_s) for t in result.arrival_s[phases["steady"]]]
+    assert {int(there.sum()) for there in out} == {clients}
+    with pytest.raises(ValueError, match="closed loop"):
+        result.phases(0)
