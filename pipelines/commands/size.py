@@ -13,7 +13,7 @@ from pipelines.planning.catalog import shipped
 from pipelines.planning.compatibility import compatibility, refusals
 from pipelines.planning.launch import launch_command
 from pipelines.planning.least_change import least_change
-from pipelines.planning.rules_of_thumb import read_coefficients
+from pipelines.planning.rules_of_thumb import read_coefficients, unusual
 from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
 from pipelines.sources.models import exists, read_model
 from warehouse.errors import CapsheetError
@@ -76,7 +76,7 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "feasible": sized.feasible and not refused,
         "reasons": [*refused, *sized.reasons],
         "least_change": least_change(sized, refused, catalog) if account else "",
-        "warnings": list(sized.warnings),
+        "warnings": [*sized.warnings, *unusual(calculation.coefficients)],
         "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
         "units": {figure.name: figure.unit for figure in figures},

@@ -80,6 +80,14 @@ WARNINGS: Pairs = (
         "TP {n} 跨越每节点 {size} 张 {gpu} 的边界,此处的时间未计节点间网络",
     ),
     ("weights: {t_note}", "权重:{t_note}"),
+    (
+        "a share of {n_share} is above {n_most}, beyond which start-ups run out of memory in warm-up",
+        "比例 {n_share} 高于 {n_most},超过后启动预热会显存不足",
+    ),
+    (
+        "--coefficient {name}: {value} is outside its usual range, {low} to {high}",
+        "--coefficient {name}:{value} 超出常见范围 {low} 至 {high}",
+    ),
     ("{engine} {version}: the newest the catalogue has figures of", "{engine} {version}:目录中有数据的最新版本"),
     ("isl {n} tokens", "输入 {n} token"),
     ("osl {n} tokens", "输出 {n} token"),

@@ -384,7 +384,7 @@ def _step_rows(chosen: Coefficients, own: Mapping[str, float]) -> list[dict[str,
             "usual_high": row.usual_high,
             "unit": row.unit,
             "label": "assumed" if name in own else row.label,
-            "source": "set by the caller" if name in own else row.source,
+            "source": rules_of_thumb.SET if name in own else row.source,
             "meaning": row.meaning,
         }
         for name, row in chosen.chosen.items()

@@ -7,7 +7,7 @@ the formulas (`estimator.calculator`), what capsheet plans with (`calculation`).
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from estimator import calculator as rules
@@ -32,6 +32,8 @@ RULES: Mapping[str, RuleOfThumb] = {
     "safety_gib": RuleOfThumb("memory left free on every GPU", 0.0, 0.0, 4.0, "0 unless asked for: the user's margin"),
 }
 """Coefficients of the rules by the name they are overridden by."""
+SET = "set by the caller"
+"""Source of a coefficient that an option sets."""
 SHARES = {"prefill_utilisation", "decode_bandwidth_utilisation", "communication_efficiency", "parallel_efficiency"}
 SHARES |= {"safety_factor", "activation_share"}
 
@@ -69,10 +71,20 @@ def rows(own: Mapping[str, float]) -> list[dict[str, Any]]:
             "usual_high": rule.usual_high,
             "unit": {"framework_overhead_gb": "GB", "safety_gib": "GiB"}.get(name, "share" if name in SHARES else "x"),
             "label": "assumed",
-            "source": "set by the caller" if name in own else rule.source,
+            "source": SET if name in own else rule.source,
             "meaning": rule.name,
         }
         for name, rule in RULES.items()
+    ]
+
+
+def unusual(table: Sequence[Mapping[str, Any]]) -> list[str]:
+    """Coefficients of a table that the caller set outside what is usual, as sentences."""
+    return [
+        f"--coefficient {row['name']}: {row['value']:g} is outside its usual range, {low:g} to {high:g}"
+        for row in table
+        for low, high in [(row["usual_low"], row["usual_high"])]
+        if row["source"] == SET and low is not None and high is not None and not low <= row["value"] <= high
     ]
 
 

@@ -19,6 +19,7 @@ from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import ALIASES, Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
+from estimator.memory.account import MAX_UTILIZATION
 from estimator.support import Support, supports
 from estimator.versions import version_key
 from estimator.weights import UnsupportedPrecision, Weights, weights
@@ -146,6 +147,12 @@ class Sized:
             said.append(
                 f"TP {self.ask.tp} crosses nodes of {self.gpu.node_gpus} {self.gpu.gpu_id}, and no time here knows the "
                 "network between them"
+            )
+        share = self.ask.gpu_memory_utilization
+        if share is not None and share > MAX_UTILIZATION and self.engine != "tensorrt-llm":
+            said.append(
+                f"a share of {share:g} is above {MAX_UTILIZATION:g}, beyond which start-ups run out of memory in "
+                "warm-up"
             )
         return (*said, *self._graph_warnings())
 

@@ -479,6 +479,12 @@ def test_a_checkpoint_far_from_its_config_and_a_group_across_nodes_are_warned_of
     assert sized(tp=16, gpu="GB200")["warnings"] == []
 
 
+def test_what_the_caller_sets_beyond_the_usual_is_warned_of() -> None:
+    assert "a share of 0.99 is above 0.95" in sized(gpu_memory_utilization=0.99)["warnings"][0]
+    high = sized(coefficients=read_coefficients(["prefill_utilisation=0.9", "safety_factor=0.7"]))["warnings"]
+    assert high == ["--coefficient prefill_utilisation: 0.9 is outside its usual range, 0.3 to 0.5"]
+
+
 def test_each_engine_has_its_own_budget_rule() -> None:
     budgets = {engine: sized(engine=engine)["kv_budget_gib_per_gpu"] for engine in ("vllm@0.19.0", "sglang@0.5.4")}
     assert budgets["vllm@0.19.0"] != budgets["sglang@0.5.4"]
@@ -544,7 +550,13 @@ def test_a_chinese_page_holds_no_english_sentence() -> None:
         {"model": "google/gemma-3-27b-it", "engine": "sglang@0.5.4", "kv_cache_dtype": "fp8", "gpu": "A100"},
         {"model": "Qwen/Qwen3.5-27B", "engine": "tensorrt-llm@0.17", "quantization": "int4", "dp": 2},
         {"engine": "tensorrt-llm@1.0", "gpu": "MI300X", "quantization": "nvfp4", "kv_cache_dtype": "fp8"},
-        {"engine": "vllm@0.8.5", "gpu": "T4", "tp": 4, "coefficients": {"safety_gib": 1.0}},
+        {
+            "engine": "vllm@0.8.5",
+            "gpu": "T4",
+            "tp": 4,
+            "coefficients": {"safety_gib": 9.0},
+            "gpu_memory_utilization": 0.99,
+        },
     ]
     for options in asked:
         said = sized(**options, explain=True)
