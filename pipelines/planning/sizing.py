@@ -18,7 +18,7 @@ from estimator.architecture import Architecture
 from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import ALIASES, Accelerator, resolve_gpu
-from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
+from estimator.memory import MemoryAccount, Term, memory_account, tensor_parallel_problem
 from estimator.memory.account import MAX_UTILIZATION
 from estimator.support import Support, supports
 from estimator.versions import version_key
@@ -192,7 +192,7 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
             account = account_of(ask, architecture, found, gpu, settings, catalog)
         except ValueError as error:
             raise CapsheetError(_one_line(ask.model, error)) from None
-        account = _visible_as_known(account, gpu.gpu_id)
+        account = _as_known(account, ask, gpu.gpu_id)
     gaps = architecture.unaccounted
     if account is not None and account.reasons and account.reasons[0].startswith(UNSIZED):
         gaps, account = (account.reasons[0].removeprefix(UNSIZED),), None
@@ -215,14 +215,20 @@ def size(ask: Ask, read: ModelRead, catalog: Catalog) -> Sized:
     )
 
 
-def _visible_as_known(account: MemoryAccount, gpu_id: str) -> MemoryAccount:
-    """The account with the visible memory labelled as the catalogue knows it: measured, cited or only estimated."""
+def _as_known(account: MemoryAccount, ask: Ask, gpu_id: str) -> MemoryAccount:
+    """The account with what the estimator cannot know: how the catalogue has the visible memory, who set the margin."""
     from warehouse.catalog import read_catalog
 
     labels = dict(read_catalog("accelerators").select("gpu_id", "visible_memory_label").iter_rows())
+    margin = "set by the caller" if "safety_gib" in ask.coefficients else "0 unless asked for"
     known = labels.get(gpu_id) or "assumed"
-    terms = tuple(replace(term, label=known) if term.term == "visible_memory" else term for term in account.terms)
-    return replace(account, terms=terms)
+
+    def told(term: Term) -> Term:
+        if term.term == "visible_memory":
+            return replace(term, label=known)
+        return replace(term, source=margin) if term.term == "safety" else term
+
+    return replace(account, terms=tuple(map(told, account.terms)))
 
 
 def account_of(

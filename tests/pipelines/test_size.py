@@ -333,6 +333,8 @@ def test_fleet_tiers_hold_what_they_promise_and_grow() -> None:
 
 def test_memory_left_free_on_purpose_comes_off_the_budget() -> None:
     free = sized(coefficients={"safety_gib": 2.0})
+    margins = [next(t["source"] for t in said["terms"] if t["term"] == "safety") for said in (sized(), free)]
+    assert margins == ["0 unless asked for", "set by the caller"]
     assert sized()["kv_budget_gib_per_gpu"] - free["kv_budget_gib_per_gpu"] == pytest.approx(2.0)
 
 
