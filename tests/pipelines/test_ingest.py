@@ -6,6 +6,7 @@ import gzip
 import json
 import shutil
 from collections.abc import Callable, Iterator
+from datetime import date
 from pathlib import Path
 from typing import Any
 
@@ -17,6 +18,7 @@ from pipelines.ingest import Ingested, ingest_source
 from pipelines.progress import listening
 from pipelines.sources import files, read_trace, traces
 from pipelines.sources.base import SourceError
+from pipelines.sources.locations import find
 from pipelines.workspace import TraceSpec
 from tests.pipelines.conftest import SERVICE
 from warehouse.connection import Warehouse
@@ -175,6 +177,32 @@ def test_a_pattern_and_a_folder_name_every_file_that_fits(store: Store, pattern:
 def test_a_file_whose_own_name_holds_a_star_is_that_file(store: Store) -> None:
     store.put("trace[1].csv", lines(5))
     assert [file.source_file for file in store.ingest("trace[1].csv")] == ["trace[1].csv"]
+
+
+@pytest.mark.parametrize(
+    ("path", "day"),
+    [
+        ("t/date=2026-01-05/a.csv", date(2026, 1, 5)),
+        ("t/dt=20260105/date=x/a.csv", date(2026, 1, 5)),
+        ("t/year=2026/month=1/day=5/a.csv", date(2026, 1, 5)),
+        ("t/requests-2026-01-05T10.csv", date(2026, 1, 5)),
+        ("t/2026-13-45.csv", None),
+        ("t/build-120260105.csv", None),
+        ("t/a.csv", None),
+    ],
+)
+def test_the_day_of_a_file_is_what_its_path_says(store: Store, path: str, day: date | None) -> None:
+    store.put(path, lines(5))
+    assert [file.day for file in find("t", store.folder)] == [day]
+
+
+def test_an_address_whose_package_is_not_installed_says_which(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    def absent(_: str) -> None:
+        raise ImportError("Install s3fs to access S3")
+
+    monkeypatch.setattr("fsspec.core.url_to_fs", absent)
+    with pytest.raises(SourceError, match=r"capsheet\[s3\]"):
+        store.ingest("s3://bucket/a.csv")
 
 
 @pytest.mark.parametrize("source", ["none/*.csv", "empty"])
