@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from typing import Any
 
 import numpy as np
 
@@ -130,11 +129,20 @@ def size(spec: ServiceSpec, demand: Demand, candidate: Candidate) -> Sized:
     return replace(sized, runs=runs)
 
 
-def _replay(candidate: Candidate, workload: Workload, replicas: int) -> Replay:
+def _replay(candidate: Candidate, workload: Workload, replicas: int, series_bins: int = 0) -> Replay:
     assert candidate.step is not None
-    return replay(workload, candidate.step, candidate.limits, replicas=replicas, request_seconds=candidate.request_s)
+    return replay(
+        workload,
+        candidate.step,
+        candidate.limits,
+        replicas=replicas,
+        request_seconds=candidate.request_s,
+        series_bins=series_bins,
+    )
 
 
+SERIES_BINS = 120
+"""Most bins of a replay over time."""
 LEAST_STAYS = 5
 LEAST_REQUESTS = 30
 """Below these a fleet has not been loaded before the window ends, and the replay says little about it."""
@@ -164,15 +172,23 @@ def smallest_whole(demand: Demand, candidate: Candidate, slo: ServiceLevel, flee
 
 
 def verify(spec: ServiceSpec, demand: Demand, sized: Sized) -> Sized:
-    """The chosen candidate, replayed twice more: the whole trace on the whole fleet, and the window with one down."""
+    """The chosen candidate over time: the window on the planned fleet again and with one replica down, and the whole
+    trace on the whole fleet."""
     candidate = sized.candidate
-    whole = _replay(candidate, demand.workload.scaled(demand.demand_factor), sized.replicas)
+    factor = demand.demand_factor * spec.headroom.traffic_factor
+    window = demand.window_workload.scaled(factor)
+    whole = _replay(candidate, demand.workload.scaled(demand.demand_factor), sized.replicas, SERIES_BINS)
     everything = np.ones(len(demand.arrival_s), dtype=np.bool_)
     mean_rps = len(demand.arrival_s) / demand.span_s * demand.demand_factor
-    runs = [*sized.runs, Run("fleet_all_up", sized.replicas, mean_rps, whole, everything, demand.bucket_of())]
+    runs = [
+        replace(run, replay=_replay(candidate, window, run.replicas, SERIES_BINS))
+        if run.scenario == "fleet_planned"
+        else run
+        for run in sized.runs
+    ]
+    runs.append(Run("fleet_all_up", sized.replicas, mean_rps, whole, everything, demand.bucket_of()))
     if sized.replicas > 1:
-        factor = demand.demand_factor * spec.headroom.traffic_factor
-        short = _replay(candidate, demand.window_workload.scaled(factor), sized.replicas - 1)
+        short = _replay(candidate, window, sized.replicas - 1, SERIES_BINS)
         rate = demand.traced_rps * factor
         bucket = demand.bucket_of()[_window_index(demand)]
         runs.append(Run("fleet_one_down", sized.replicas - 1, rate, short, _counted(demand), bucket))
@@ -236,147 +252,3 @@ def choose(sized: Sequence[Sized]) -> Sized | None:
     """The cheapest that keeps the SLO; of equals the one with fewer GPUs, then by name. None when none does."""
     able = [s for s in sized if s.allowances]
     return min(able, key=lambda s: (round(s.usd_per_hour, 6), s.gpus, s.candidate.candidate_id), default=None)
-
-
-def capacity_rows(service: str, spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
-    """Rows of `plan_capacity` for one candidate's replays."""
-    slo = service_level(spec)
-    rows = []
-    for run in sized.runs:
-        result, counted = run.replay, run.counted
-        binding, margin = slo.binding(result, counted)
-        seconds = result.makespan_s
-        served = np.isfinite(result.e2e_s)
-        rows.append(
-            {
-                "service": service,
-                "candidate_id": sized.candidate.candidate_id,
-                "scenario": run.scenario,
-                "replicas": run.replicas,
-                "gpus": run.replicas * sized.candidate.tp,
-                "arrival_rps": run.arrival_rps,
-                "requests": len(result.e2e_s),
-                "requests_counted": int(counted.sum()),
-                "rejected_requests": int((~served).sum()),
-                "attainment": slo.attained(result, counted),
-                "attainment_target": slo.attainment,
-                "meets_slo": slo.meets(result, counted),
-                "binding": binding,
-                "margin_ratio": margin,
-                **{
-                    f"{metric}_p{q}_ms": _percentile_ms(getattr(result, f"{metric}_s")[counted], q)
-                    for metric in METRICS
-                    for q in (50, 90, 95, 99)
-                },
-                "queue_p99_ms": _percentile_ms(result.queue_s[counted], 99),
-                "input_tokens_per_s": float(result.isl_tokens[served].sum()) / seconds,
-                "output_tokens_per_s": float(result.osl_tokens[served].sum()) / seconds,
-                "running_mean": result.running_mean,
-                "waiting_max": float(result.waiting_max),
-                "kv_usage_p99": result.kv_usage_p99,
-                "preemptions": int(result.preemptions.sum()),
-                "prefix_hit_share": float(result.cached_tokens[served].sum())
-                / max(1.0, float(result.isl_tokens[served].sum())),
-                "busy_share": result.busy_share,
-                "label": "estimated",
-            }
-        )
-    return rows
-
-
-def bucket_rows(
-    service: str, spec: ServiceSpec, demand: Demand, sized: Sized, scenarios: Sequence[str]
-) -> list[dict[str, Any]]:
-    """Rows of `plan_bucket` for one candidate's replays of these scenarios."""
-    slo = service_level(spec)
-    rows = []
-    for run in sized.runs:
-        if run.scenario not in scenarios:
-            continue
-        for index, bucket in enumerate(demand.buckets):
-            members = run.counted & (run.bucket == index)
-            if not members.any():
-                continue
-            rows.append(
-                {
-                    "service": service,
-                    "candidate_id": sized.candidate.candidate_id,
-                    "scenario": run.scenario,
-                    "bucket": bucket.name,
-                    "requests": int(members.sum()),
-                    "attainment": slo.attained(run.replay, members),
-                    **{
-                        f"{metric}_p{q}_ms": _percentile_ms(getattr(run.replay, f"{metric}_s")[members], q)
-                        for metric in METRICS
-                        for q in (50, 99)
-                    },
-                    "label": "estimated",
-                }
-            )
-    return rows
-
-
-def _percentile_ms(seconds: np.ndarray[Any, np.dtype[np.float64]], q: int) -> float | None:
-    """By the rule the promise is judged by (`estimator.goodput`): a latency some request had. None for no value."""
-    finite = seconds[np.isfinite(seconds)]
-    return float(np.quantile(finite, q / 100, method="inverted_cdf")) * 1000 if len(finite) else None
-
-
-def candidate_figures(sized: Sized, output_tokens_per_s: float) -> dict[str, Any]:
-    """What sizing adds to a candidate's row. `output_tokens_per_s` is the mean demand of the whole trace."""
-    reach, candidate = sized.goodput, sized.candidate
-    if not sized.allowances:
-        return {
-            "goodput_rps_per_replica": 0.0,
-            "goodput_rps_per_gpu": 0.0,
-            "binding": reach.binding or None,
-        }
-    return {
-        "goodput_rps_per_replica": reach.rate_rps,
-        "goodput_rps_per_gpu": reach.rate_rps / candidate.tp,
-        "binding": reach.binding,
-        "replicas": sized.replicas,
-        "gpus": sized.gpus,
-        "usd_per_hour": sized.usd_per_hour,
-        "usd_per_million_output_tokens": sized.usd_per_hour / 3600 / output_tokens_per_s * 1e6,
-    }
-
-
-def headroom_rows(service: str, sized: Sized) -> list[dict[str, Any]]:
-    """Rows of `plan_headroom`."""
-    return [
-        {
-            "service": service,
-            "position": i,
-            "risk": a.risk,
-            "factor": a.factor,
-            "replicas": a.replicas,
-            "gpus": a.replicas * sized.candidate.tp,
-            "basis": a.basis,
-            "label": a.label,
-            "source": a.source,
-        }
-        for i, a in enumerate(sized.allowances)
-    ]
-
-
-def cost_rows(service: str, sized: Sized, hours_per_month: float) -> list[dict[str, Any]]:
-    """Rows of `plan_cost`: one a risk, zero lines kept so that every risk is seen to be priced."""
-    price = sized.candidate.price
-    usd = float(price["usd_per_gpu_hour"])
-    return [
-        {
-            "service": service,
-            "position": i,
-            "item": a.risk,
-            "gpu_id": sized.candidate.gpu.gpu_id,
-            "gpus": a.replicas * sized.candidate.tp,
-            "usd_per_gpu_hour": usd,
-            "hours_per_month": hours_per_month,
-            "usd_per_hour": a.replicas * sized.candidate.tp * usd,
-            "usd_per_month": a.replicas * sized.candidate.tp * usd * hours_per_month,
-            "label": price["label"],
-            "source": price["source"],
-        }
-        for i, a in enumerate(sized.allowances)
-    ]

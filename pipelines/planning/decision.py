@@ -8,7 +8,7 @@ from dataclasses import replace
 from typing import Any
 
 from pipelines.executor import Executor, run_all
-from pipelines.planning import assumptions, capacity, checks, numbers
+from pipelines.planning import assumptions, capacity, capacity_rows, checks, numbers
 from pipelines.planning.candidates import Candidate, Model, candidate_row
 from pipelines.planning.capacity import Sized
 from pipelines.planning.catalog import Catalog
@@ -22,6 +22,7 @@ TABLES = (
     "plan_candidate",
     "plan_capacity",
     "plan_bucket",
+    "plan_series",
     "plan_headroom",
     "plan_cost",
     "plan_number",
@@ -71,12 +72,14 @@ def _decide(workspace: Workspace, catalog: Catalog, considered: Considered, size
             size = by_id.get(candidate.candidate_id)
             if size is not None:
                 row |= {"status": size.candidate.status, "reason": size.candidate.reason}
-                row |= capacity.candidate_figures(size, output_rate)
-                rows["plan_capacity"] += capacity.capacity_rows(spec.name, spec, size)
+                row |= capacity_rows.candidate_figures(size, output_rate)
+                rows["plan_capacity"] += capacity_rows.capacity_rows(spec.name, spec, size)
             rows["plan_candidate"].append(row)
-        rows["plan_bucket"] += capacity.bucket_rows(spec.name, spec, demand, best, ("fleet_planned", "fleet_all_up"))
-        rows["plan_headroom"] += capacity.headroom_rows(spec.name, best)
-        rows["plan_cost"] += capacity.cost_rows(spec.name, best, workspace.prices.hours_per_month)
+        buckets = capacity_rows.bucket_rows(spec.name, spec, demand, best, ("fleet_planned", "fleet_all_up"))
+        rows["plan_bucket"] += buckets
+        rows["plan_series"] += capacity_rows.series_rows(spec.name, best)
+        rows["plan_headroom"] += capacity_rows.headroom_rows(spec.name, best)
+        rows["plan_cost"] += capacity_rows.cost_rows(spec.name, best, workspace.prices.hours_per_month)
         rows["plan_check"] += checks.decision_checks(spec, best)
         rows["plan_number"] += numbers.service_numbers(workspace, spec, model, demand, best)
     rows["plan_number"] += numbers.total_numbers(workspace, chosen)

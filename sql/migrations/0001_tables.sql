@@ -906,6 +906,13 @@ CREATE TABLE "plan_capacity" (
   "e2e_p90_ms" DOUBLE CHECK (isfinite("e2e_p90_ms") AND "e2e_p90_ms" >= 0),
   "e2e_p95_ms" DOUBLE CHECK (isfinite("e2e_p95_ms") AND "e2e_p95_ms" >= 0),
   "e2e_p99_ms" DOUBLE CHECK (isfinite("e2e_p99_ms") AND "e2e_p99_ms" >= 0),
+  "itl_p50_ms" DOUBLE CHECK (isfinite("itl_p50_ms") AND "itl_p50_ms" >= 0),
+  "itl_p90_ms" DOUBLE CHECK (isfinite("itl_p90_ms") AND "itl_p90_ms" >= 0),
+  "itl_p95_ms" DOUBLE CHECK (isfinite("itl_p95_ms") AND "itl_p95_ms" >= 0),
+  "itl_p99_ms" DOUBLE CHECK (isfinite("itl_p99_ms") AND "itl_p99_ms" >= 0),
+  "queue_p50_ms" DOUBLE CHECK (isfinite("queue_p50_ms") AND "queue_p50_ms" >= 0),
+  "queue_p90_ms" DOUBLE CHECK (isfinite("queue_p90_ms") AND "queue_p90_ms" >= 0),
+  "queue_p95_ms" DOUBLE CHECK (isfinite("queue_p95_ms") AND "queue_p95_ms" >= 0),
   "queue_p99_ms" DOUBLE CHECK (isfinite("queue_p99_ms") AND "queue_p99_ms" >= 0),
   "input_tokens_per_s" DOUBLE NOT NULL CHECK (isfinite("input_tokens_per_s") AND "input_tokens_per_s" >= 0),
   "output_tokens_per_s" DOUBLE NOT NULL CHECK (isfinite("output_tokens_per_s") AND "output_tokens_per_s" >= 0),
@@ -913,6 +920,7 @@ CREATE TABLE "plan_capacity" (
   "waiting_max" DOUBLE NOT NULL CHECK (isfinite("waiting_max") AND "waiting_max" >= 0),
   "kv_usage_p99" DOUBLE NOT NULL CHECK (isfinite("kv_usage_p99") AND "kv_usage_p99" >= 0 AND "kv_usage_p99" <= 1),
   "preemptions" BIGINT NOT NULL CHECK ("preemptions" >= 0),
+  "queue_limit" VARCHAR NOT NULL,
   "prefix_hit_share" DOUBLE NOT NULL CHECK (isfinite("prefix_hit_share") AND "prefix_hit_share" >= 0 AND "prefix_hit_share" <= 1),
   "busy_share" DOUBLE NOT NULL CHECK (isfinite("busy_share") AND "busy_share" >= 0 AND "busy_share" <= 1),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
@@ -946,6 +954,13 @@ COMMENT ON COLUMN "plan_capacity"."e2e_p50_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "plan_capacity"."e2e_p90_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "plan_capacity"."e2e_p95_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "plan_capacity"."e2e_p99_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "plan_capacity"."itl_p50_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "plan_capacity"."itl_p90_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "plan_capacity"."itl_p95_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "plan_capacity"."itl_p99_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "plan_capacity"."queue_p50_ms" IS 'time waiting to be admitted [ms]';
+COMMENT ON COLUMN "plan_capacity"."queue_p90_ms" IS 'time waiting to be admitted [ms]';
+COMMENT ON COLUMN "plan_capacity"."queue_p95_ms" IS 'time waiting to be admitted [ms]';
 COMMENT ON COLUMN "plan_capacity"."queue_p99_ms" IS 'time waiting to be admitted [ms]';
 COMMENT ON COLUMN "plan_capacity"."input_tokens_per_s" IS 'input tokens [tokens/s]';
 COMMENT ON COLUMN "plan_capacity"."output_tokens_per_s" IS 'output tokens [tokens/s]';
@@ -953,6 +968,7 @@ COMMENT ON COLUMN "plan_capacity"."running_mean" IS 'sequences running on a repl
 COMMENT ON COLUMN "plan_capacity"."waiting_max" IS 'longest queue of a replica';
 COMMENT ON COLUMN "plan_capacity"."kv_usage_p99" IS 'KV cache in use';
 COMMENT ON COLUMN "plan_capacity"."preemptions" IS 'preemptions';
+COMMENT ON COLUMN "plan_capacity"."queue_limit" IS 'the limit under which requests queued longest; none: nobody queued';
 COMMENT ON COLUMN "plan_capacity"."prefix_hit_share" IS 'share of input tokens found in cache';
 COMMENT ON COLUMN "plan_capacity"."busy_share" IS 'share of the time a replica was stepping';
 COMMENT ON COLUMN "plan_capacity"."label" IS 'how sure it is';
@@ -984,6 +1000,13 @@ CREATE TABLE "draft_plan_capacity" (
   "e2e_p90_ms" DOUBLE CHECK (isfinite("e2e_p90_ms") AND "e2e_p90_ms" >= 0),
   "e2e_p95_ms" DOUBLE CHECK (isfinite("e2e_p95_ms") AND "e2e_p95_ms" >= 0),
   "e2e_p99_ms" DOUBLE CHECK (isfinite("e2e_p99_ms") AND "e2e_p99_ms" >= 0),
+  "itl_p50_ms" DOUBLE CHECK (isfinite("itl_p50_ms") AND "itl_p50_ms" >= 0),
+  "itl_p90_ms" DOUBLE CHECK (isfinite("itl_p90_ms") AND "itl_p90_ms" >= 0),
+  "itl_p95_ms" DOUBLE CHECK (isfinite("itl_p95_ms") AND "itl_p95_ms" >= 0),
+  "itl_p99_ms" DOUBLE CHECK (isfinite("itl_p99_ms") AND "itl_p99_ms" >= 0),
+  "queue_p50_ms" DOUBLE CHECK (isfinite("queue_p50_ms") AND "queue_p50_ms" >= 0),
+  "queue_p90_ms" DOUBLE CHECK (isfinite("queue_p90_ms") AND "queue_p90_ms" >= 0),
+  "queue_p95_ms" DOUBLE CHECK (isfinite("queue_p95_ms") AND "queue_p95_ms" >= 0),
   "queue_p99_ms" DOUBLE CHECK (isfinite("queue_p99_ms") AND "queue_p99_ms" >= 0),
   "input_tokens_per_s" DOUBLE NOT NULL CHECK (isfinite("input_tokens_per_s") AND "input_tokens_per_s" >= 0),
   "output_tokens_per_s" DOUBLE NOT NULL CHECK (isfinite("output_tokens_per_s") AND "output_tokens_per_s" >= 0),
@@ -991,6 +1014,7 @@ CREATE TABLE "draft_plan_capacity" (
   "waiting_max" DOUBLE NOT NULL CHECK (isfinite("waiting_max") AND "waiting_max" >= 0),
   "kv_usage_p99" DOUBLE NOT NULL CHECK (isfinite("kv_usage_p99") AND "kv_usage_p99" >= 0 AND "kv_usage_p99" <= 1),
   "preemptions" BIGINT NOT NULL CHECK ("preemptions" >= 0),
+  "queue_limit" VARCHAR NOT NULL,
   "prefix_hit_share" DOUBLE NOT NULL CHECK (isfinite("prefix_hit_share") AND "prefix_hit_share" >= 0 AND "prefix_hit_share" <= 1),
   "busy_share" DOUBLE NOT NULL CHECK (isfinite("busy_share") AND "busy_share" >= 0 AND "busy_share" <= 1),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
@@ -1022,6 +1046,13 @@ COMMENT ON COLUMN "draft_plan_capacity"."e2e_p50_ms" IS 'end-to-end latency [ms]
 COMMENT ON COLUMN "draft_plan_capacity"."e2e_p90_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "draft_plan_capacity"."e2e_p95_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "draft_plan_capacity"."e2e_p99_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."itl_p50_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."itl_p90_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."itl_p95_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."itl_p99_ms" IS 'gap between two tokens, over every gap of every request [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."queue_p50_ms" IS 'time waiting to be admitted [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."queue_p90_ms" IS 'time waiting to be admitted [ms]';
+COMMENT ON COLUMN "draft_plan_capacity"."queue_p95_ms" IS 'time waiting to be admitted [ms]';
 COMMENT ON COLUMN "draft_plan_capacity"."queue_p99_ms" IS 'time waiting to be admitted [ms]';
 COMMENT ON COLUMN "draft_plan_capacity"."input_tokens_per_s" IS 'input tokens [tokens/s]';
 COMMENT ON COLUMN "draft_plan_capacity"."output_tokens_per_s" IS 'output tokens [tokens/s]';
@@ -1029,6 +1060,7 @@ COMMENT ON COLUMN "draft_plan_capacity"."running_mean" IS 'sequences running on 
 COMMENT ON COLUMN "draft_plan_capacity"."waiting_max" IS 'longest queue of a replica';
 COMMENT ON COLUMN "draft_plan_capacity"."kv_usage_p99" IS 'KV cache in use';
 COMMENT ON COLUMN "draft_plan_capacity"."preemptions" IS 'preemptions';
+COMMENT ON COLUMN "draft_plan_capacity"."queue_limit" IS 'the limit under which requests queued longest; none: nobody queued';
 COMMENT ON COLUMN "draft_plan_capacity"."prefix_hit_share" IS 'share of input tokens found in cache';
 COMMENT ON COLUMN "draft_plan_capacity"."busy_share" IS 'share of the time a replica was stepping';
 COMMENT ON COLUMN "draft_plan_capacity"."label" IS 'how sure it is';
@@ -1042,10 +1074,16 @@ CREATE TABLE "plan_bucket" (
   "requests" BIGINT NOT NULL CHECK ("requests" >= 1),
   "attainment" DOUBLE NOT NULL CHECK (isfinite("attainment") AND "attainment" >= 0 AND "attainment" <= 1),
   "ttft_p50_ms" DOUBLE CHECK (isfinite("ttft_p50_ms") AND "ttft_p50_ms" >= 0),
+  "ttft_p90_ms" DOUBLE CHECK (isfinite("ttft_p90_ms") AND "ttft_p90_ms" >= 0),
+  "ttft_p95_ms" DOUBLE CHECK (isfinite("ttft_p95_ms") AND "ttft_p95_ms" >= 0),
   "ttft_p99_ms" DOUBLE CHECK (isfinite("ttft_p99_ms") AND "ttft_p99_ms" >= 0),
   "tpot_p50_ms" DOUBLE CHECK (isfinite("tpot_p50_ms") AND "tpot_p50_ms" >= 0),
+  "tpot_p90_ms" DOUBLE CHECK (isfinite("tpot_p90_ms") AND "tpot_p90_ms" >= 0),
+  "tpot_p95_ms" DOUBLE CHECK (isfinite("tpot_p95_ms") AND "tpot_p95_ms" >= 0),
   "tpot_p99_ms" DOUBLE CHECK (isfinite("tpot_p99_ms") AND "tpot_p99_ms" >= 0),
   "e2e_p50_ms" DOUBLE CHECK (isfinite("e2e_p50_ms") AND "e2e_p50_ms" >= 0),
+  "e2e_p90_ms" DOUBLE CHECK (isfinite("e2e_p90_ms") AND "e2e_p90_ms" >= 0),
+  "e2e_p95_ms" DOUBLE CHECK (isfinite("e2e_p95_ms") AND "e2e_p95_ms" >= 0),
   "e2e_p99_ms" DOUBLE CHECK (isfinite("e2e_p99_ms") AND "e2e_p99_ms" >= 0),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
   PRIMARY KEY ("plan_version", "service", "candidate_id", "scenario", "bucket")
@@ -1059,10 +1097,16 @@ COMMENT ON COLUMN "plan_bucket"."bucket" IS 'bucket';
 COMMENT ON COLUMN "plan_bucket"."requests" IS 'steady-state requests in it';
 COMMENT ON COLUMN "plan_bucket"."attainment" IS 'share that met every target';
 COMMENT ON COLUMN "plan_bucket"."ttft_p50_ms" IS 'time to first token [ms]';
+COMMENT ON COLUMN "plan_bucket"."ttft_p90_ms" IS 'time to first token [ms]';
+COMMENT ON COLUMN "plan_bucket"."ttft_p95_ms" IS 'time to first token [ms]';
 COMMENT ON COLUMN "plan_bucket"."ttft_p99_ms" IS 'time to first token [ms]';
 COMMENT ON COLUMN "plan_bucket"."tpot_p50_ms" IS 'mean time per output token after the first [ms]';
+COMMENT ON COLUMN "plan_bucket"."tpot_p90_ms" IS 'mean time per output token after the first [ms]';
+COMMENT ON COLUMN "plan_bucket"."tpot_p95_ms" IS 'mean time per output token after the first [ms]';
 COMMENT ON COLUMN "plan_bucket"."tpot_p99_ms" IS 'mean time per output token after the first [ms]';
 COMMENT ON COLUMN "plan_bucket"."e2e_p50_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "plan_bucket"."e2e_p90_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "plan_bucket"."e2e_p95_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "plan_bucket"."e2e_p99_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "plan_bucket"."label" IS 'how sure it is';
 
@@ -1074,10 +1118,16 @@ CREATE TABLE "draft_plan_bucket" (
   "requests" BIGINT NOT NULL CHECK ("requests" >= 1),
   "attainment" DOUBLE NOT NULL CHECK (isfinite("attainment") AND "attainment" >= 0 AND "attainment" <= 1),
   "ttft_p50_ms" DOUBLE CHECK (isfinite("ttft_p50_ms") AND "ttft_p50_ms" >= 0),
+  "ttft_p90_ms" DOUBLE CHECK (isfinite("ttft_p90_ms") AND "ttft_p90_ms" >= 0),
+  "ttft_p95_ms" DOUBLE CHECK (isfinite("ttft_p95_ms") AND "ttft_p95_ms" >= 0),
   "ttft_p99_ms" DOUBLE CHECK (isfinite("ttft_p99_ms") AND "ttft_p99_ms" >= 0),
   "tpot_p50_ms" DOUBLE CHECK (isfinite("tpot_p50_ms") AND "tpot_p50_ms" >= 0),
+  "tpot_p90_ms" DOUBLE CHECK (isfinite("tpot_p90_ms") AND "tpot_p90_ms" >= 0),
+  "tpot_p95_ms" DOUBLE CHECK (isfinite("tpot_p95_ms") AND "tpot_p95_ms" >= 0),
   "tpot_p99_ms" DOUBLE CHECK (isfinite("tpot_p99_ms") AND "tpot_p99_ms" >= 0),
   "e2e_p50_ms" DOUBLE CHECK (isfinite("e2e_p50_ms") AND "e2e_p50_ms" >= 0),
+  "e2e_p90_ms" DOUBLE CHECK (isfinite("e2e_p90_ms") AND "e2e_p90_ms" >= 0),
+  "e2e_p95_ms" DOUBLE CHECK (isfinite("e2e_p95_ms") AND "e2e_p95_ms" >= 0),
   "e2e_p99_ms" DOUBLE CHECK (isfinite("e2e_p99_ms") AND "e2e_p99_ms" >= 0),
   "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
 );
@@ -1089,12 +1139,81 @@ COMMENT ON COLUMN "draft_plan_bucket"."bucket" IS 'bucket';
 COMMENT ON COLUMN "draft_plan_bucket"."requests" IS 'steady-state requests in it';
 COMMENT ON COLUMN "draft_plan_bucket"."attainment" IS 'share that met every target';
 COMMENT ON COLUMN "draft_plan_bucket"."ttft_p50_ms" IS 'time to first token [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."ttft_p90_ms" IS 'time to first token [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."ttft_p95_ms" IS 'time to first token [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."ttft_p99_ms" IS 'time to first token [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."tpot_p50_ms" IS 'mean time per output token after the first [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."tpot_p90_ms" IS 'mean time per output token after the first [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."tpot_p95_ms" IS 'mean time per output token after the first [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."tpot_p99_ms" IS 'mean time per output token after the first [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."e2e_p50_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."e2e_p90_ms" IS 'end-to-end latency [ms]';
+COMMENT ON COLUMN "draft_plan_bucket"."e2e_p95_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."e2e_p99_ms" IS 'end-to-end latency [ms]';
 COMMENT ON COLUMN "draft_plan_bucket"."label" IS 'how sure it is';
+
+CREATE TABLE "plan_series" (
+  "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),
+  "service" VARCHAR NOT NULL,
+  "candidate_id" VARCHAR NOT NULL,
+  "scenario" VARCHAR NOT NULL CHECK ("scenario" IN ('goodput_replica', 'fleet_planned', 'fleet_all_up', 'fleet_one_down')),
+  "bin" INTEGER NOT NULL CHECK ("bin" >= 0),
+  "start_s" DOUBLE NOT NULL CHECK (isfinite("start_s") AND "start_s" >= 0),
+  "bin_s" DOUBLE NOT NULL CHECK (isfinite("bin_s") AND "bin_s" > 0),
+  "running" DOUBLE NOT NULL CHECK (isfinite("running") AND "running" >= 0),
+  "waiting" DOUBLE NOT NULL CHECK (isfinite("waiting") AND "waiting" >= 0),
+  "kv_usage" DOUBLE NOT NULL CHECK (isfinite("kv_usage") AND "kv_usage" >= 0 AND "kv_usage" <= 1),
+  "preemptions" BIGINT NOT NULL CHECK ("preemptions" >= 0),
+  "busy_share" DOUBLE NOT NULL CHECK (isfinite("busy_share") AND "busy_share" >= 0 AND "busy_share" <= 1),
+  "queue_limit" VARCHAR NOT NULL,
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed')),
+  PRIMARY KEY ("plan_version", "service", "scenario", "bin")
+);
+COMMENT ON TABLE "plan_series" IS 'the chosen fleet over time in a replay, in bins of equal width';
+COMMENT ON COLUMN "plan_series"."plan_version" IS 'the plan version';
+COMMENT ON COLUMN "plan_series"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "plan_series"."candidate_id" IS 'configuration: gpu / TP / precision / engine';
+COMMENT ON COLUMN "plan_series"."scenario" IS 'what was replayed';
+COMMENT ON COLUMN "plan_series"."bin" IS 'number of the bin';
+COMMENT ON COLUMN "plan_series"."start_s" IS 'its start, from the start of the replay, warm-up included [s]';
+COMMENT ON COLUMN "plan_series"."bin_s" IS 'its width [s]';
+COMMENT ON COLUMN "plan_series"."running" IS 'sequences running, over all replicas';
+COMMENT ON COLUMN "plan_series"."waiting" IS 'requests queueing while a step is in work, over all replicas';
+COMMENT ON COLUMN "plan_series"."kv_usage" IS 'share of all KV blocks in use';
+COMMENT ON COLUMN "plan_series"."preemptions" IS 'preemptions in the bin';
+COMMENT ON COLUMN "plan_series"."busy_share" IS 'share of the time a replica was stepping';
+COMMENT ON COLUMN "plan_series"."queue_limit" IS 'the limit under which requests queued longest; none: nobody queued';
+COMMENT ON COLUMN "plan_series"."label" IS 'how sure it is';
+
+CREATE TABLE "draft_plan_series" (
+  "service" VARCHAR NOT NULL,
+  "candidate_id" VARCHAR NOT NULL,
+  "scenario" VARCHAR NOT NULL CHECK ("scenario" IN ('goodput_replica', 'fleet_planned', 'fleet_all_up', 'fleet_one_down')),
+  "bin" INTEGER NOT NULL CHECK ("bin" >= 0),
+  "start_s" DOUBLE NOT NULL CHECK (isfinite("start_s") AND "start_s" >= 0),
+  "bin_s" DOUBLE NOT NULL CHECK (isfinite("bin_s") AND "bin_s" > 0),
+  "running" DOUBLE NOT NULL CHECK (isfinite("running") AND "running" >= 0),
+  "waiting" DOUBLE NOT NULL CHECK (isfinite("waiting") AND "waiting" >= 0),
+  "kv_usage" DOUBLE NOT NULL CHECK (isfinite("kv_usage") AND "kv_usage" >= 0 AND "kv_usage" <= 1),
+  "preemptions" BIGINT NOT NULL CHECK ("preemptions" >= 0),
+  "busy_share" DOUBLE NOT NULL CHECK (isfinite("busy_share") AND "busy_share" >= 0 AND "busy_share" <= 1),
+  "queue_limit" VARCHAR NOT NULL,
+  "label" VARCHAR NOT NULL CHECK ("label" IN ('verified', 'measured', 'cited', 'inferred', 'estimated', 'assumed'))
+);
+COMMENT ON TABLE "draft_plan_series" IS 'the chosen fleet over time in a replay, in bins of equal width';
+COMMENT ON COLUMN "draft_plan_series"."service" IS 'service of the workspace';
+COMMENT ON COLUMN "draft_plan_series"."candidate_id" IS 'configuration: gpu / TP / precision / engine';
+COMMENT ON COLUMN "draft_plan_series"."scenario" IS 'what was replayed';
+COMMENT ON COLUMN "draft_plan_series"."bin" IS 'number of the bin';
+COMMENT ON COLUMN "draft_plan_series"."start_s" IS 'its start, from the start of the replay, warm-up included [s]';
+COMMENT ON COLUMN "draft_plan_series"."bin_s" IS 'its width [s]';
+COMMENT ON COLUMN "draft_plan_series"."running" IS 'sequences running, over all replicas';
+COMMENT ON COLUMN "draft_plan_series"."waiting" IS 'requests queueing while a step is in work, over all replicas';
+COMMENT ON COLUMN "draft_plan_series"."kv_usage" IS 'share of all KV blocks in use';
+COMMENT ON COLUMN "draft_plan_series"."preemptions" IS 'preemptions in the bin';
+COMMENT ON COLUMN "draft_plan_series"."busy_share" IS 'share of the time a replica was stepping';
+COMMENT ON COLUMN "draft_plan_series"."queue_limit" IS 'the limit under which requests queued longest; none: nobody queued';
+COMMENT ON COLUMN "draft_plan_series"."label" IS 'how sure it is';
 
 CREATE TABLE "plan_headroom" (
   "plan_version" INTEGER NOT NULL CHECK ("plan_version" > 0),

@@ -65,6 +65,37 @@ def test_the_chosen_fleet_keeps_its_promise_with_one_replica_down(published: Sma
     assert runs["fleet_all_up"]["requests"] == 1500
 
 
+def test_the_chosen_fleet_is_seen_over_time_and_its_bins_add_up_to_its_figures(published: Small) -> None:
+    runs = published.rows(
+        "SELECT f.* FROM plan_capacity f JOIN plan_candidate c USING (plan_version, service, candidate_id) "
+        "WHERE c.status = 'chosen' AND scenario LIKE 'fleet%'"
+    )
+    assert len(runs) == 3
+    for run in runs:
+        bins = published.rows(f"SELECT * FROM plan_series WHERE scenario = '{run['scenario']}' ORDER BY bin")
+        assert {row["candidate_id"] for row in bins} == {run["candidate_id"]}
+        assert [row["start_s"] for row in bins] == pytest.approx([i * bins[0]["bin_s"] for i in range(len(bins))])
+        assert sum(row["preemptions"] for row in bins) == run["preemptions"]
+        running_s = sum(row["running"] for row in bins) * bins[0]["bin_s"]
+        accounted_s = running_s / run["running_mean"] / run["replicas"]
+        assert len(bins) - 1 <= accounted_s / bins[0]["bin_s"] <= len(bins)
+        queued = {row["queue_limit"] for row in bins} - {"none"}
+        assert (run["queue_limit"] in queued) if queued else run["queue_limit"] == "none"
+
+
+def test_every_latency_has_its_percentiles_whole_and_by_bucket(published: Small) -> None:
+    capacity = published.rows("SELECT * FROM plan_capacity")
+    buckets = published.rows("SELECT * FROM plan_bucket WHERE scenario = 'fleet_planned'")
+    for rows, metrics in ((capacity, ("ttft", "tpot", "e2e", "itl", "queue")), (buckets, ("ttft", "tpot", "e2e"))):
+        for row in rows:
+            for metric in metrics:
+                values = [row[f"{metric}_p{q}_ms"] for q in (50, 90, 95, 99)]
+                assert values == sorted(values), (row["candidate_id"], metric)
+    chosen = [row for row in capacity if row["candidate_id"] == buckets[0]["candidate_id"]]
+    counted = next(row["requests_counted"] for row in chosen if row["scenario"] == "fleet_planned")
+    assert sum(row["requests"] for row in buckets) == counted
+
+
 def test_broken_rows_are_kept_with_line_and_reason_and_counted_on_the_checks_sheet(small: Small) -> None:
     import openpyxl
 

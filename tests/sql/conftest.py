@@ -68,6 +68,7 @@ def _frames(costs: pl.DataFrame) -> dict[str, pl.DataFrame]:
         "plan_candidate": _candidates(),
         "plan_capacity": _capacity(),
         "plan_cost": costs,
+        "plan_series": valid_rows(table("draft_plan_series"), 3, service=["chat"] * 3, bin=[0, 1, 2]),
         "plan_headroom": valid_rows(
             table("draft_plan_headroom"),
             costs.height,
