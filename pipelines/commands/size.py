@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import tempfile
 from pathlib import Path
 from typing import Any
 
@@ -47,7 +48,10 @@ def model_folder(model: str) -> Path:
     if exists(here / model):
         return here
     cache = os.environ.get("XDG_CACHE_HOME") or "~/.cache"
-    return Path(cache).expanduser() / "capsheet"
+    try:
+        return Path(cache).expanduser() / "capsheet"
+    except RuntimeError:  # a user without a home, as containers have them
+        return Path(tempfile.gettempdir()) / f"capsheet-{os.getuid()}"
 
 
 def named_revision(model: str, folder: Path) -> tuple[str, str | None]:

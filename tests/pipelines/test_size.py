@@ -16,7 +16,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.commands import size_page
-from pipelines.commands.size import answer, run
+from pipelines.commands.size import answer, model_folder, run
 from pipelines.commands.size_phrases import PHRASES
 from pipelines.commands.size_sources import MEANINGS, SOURCES
 from pipelines.commands.size_texts import NAMES, source, word
@@ -203,6 +203,9 @@ def test_a_model_that_is_not_wholly_understood_gets_no_figure(
         ({"gpu": "Ascend 910C"}, "without its memory"),
         ({"gpu": "V100"}, "V100-SXM2-32GB"),
         ({"gpu": ""}, "It has A10"),
+        ({"model": "~nobody-of-that-name/model"}, "no such home folder"),
+        ({"model": " "}, "no model is named"),
+        ({"model": "https://example.org/lab/model"}, "neither a path"),
         ({"coefficients": {"dense_read_factor": 0.5}}, "at least 1"),
     ],
 )
@@ -593,6 +596,12 @@ def test_no_english_text_is_translated_twice() -> None:
     assert len({english for english, _ in pairs}) == len(pairs)
     for english, chinese in pairs:
         assert set(re.findall(r"\{(\w+)\}", chinese)) == set(re.findall(r"\{(\w+)\}", english)), english
+
+
+def test_a_user_without_a_home_is_served(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(Path, "expanduser", lambda self: (_ for _ in ()).throw(RuntimeError("no home")))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    assert model_folder("org/name").name.startswith("capsheet-")
 
 
 def test_the_command_works_from_any_folder_and_leaves_nothing_there(tmp_path: Path) -> None:
