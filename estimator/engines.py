@@ -34,6 +34,8 @@ KV_NAMES = {
     "nvfp4": "fp4",
     "fp4_e2m1": "fp4",
 }
+COMPRESSED = ("max_num_seqs", "block_tokens")
+"""Settings with a default of their own for compressed attention: parameter compressed_<name> of the profile."""
 OVERRIDES = frozenset(
     """gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens block_tokens kv_cache_dtype
     chunked_prefill prefix_caching speculative_tokens enforce_eager""".split()  # noqa: SIM905 - read as a list
@@ -167,8 +169,9 @@ def resolve_settings(
     length = int(number("max_model_len", architecture.max_position_tokens, 1, 1e9, "the model's longest context"))
     if "max_model_len" not in asked:
         provenance["max_model_len"] = ("verified", "the model's config.json")
-    if architecture.compressed and "compressed_max_num_seqs" in known:
-        known["max_num_seqs"] = known["compressed_max_num_seqs"]
+    if architecture.compressed:
+        own = {name: known[f"compressed_{name}"] for name in COMPRESSED if f"compressed_{name}" in known}
+        known |= own
     seqs = int(number("max_num_seqs", 256, 1, 1e6))
     above = known.get("chunked_prefill_above_tokens")
     chunked = flag(

@@ -39,8 +39,9 @@ def layout(
 def test_a_block_of_compressed_caches_is_what_vllm_states_for_its_version(
     model_id: str, version: str, block_bytes: int
 ) -> None:
-    found, _ = layout(model_id, "vllm", version)
+    found, resolved = layout(model_id, "vllm", version)
     assert found.block_bytes == block_bytes
+    assert resolved.block_tokens == 256
     assert [(group.window_tokens, group.block_tokens) for group in found.groups] == [
         (0, 256),
         (128, 64),
