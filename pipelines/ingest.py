@@ -7,7 +7,7 @@ transaction. Does not: where files lie (`sources.locations`), what a row means (
 
 from __future__ import annotations
 
-from collections import Counter
+from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
@@ -76,16 +76,22 @@ def ingest_source(
     else:
         found = [file for file in found if file.day in days]
     holder = {row["sha256"]: name for name, row in known.items() if row["rows_read"]}
-    done = []
-    for i, file in enumerate(found):
+    done: list[Ingested] = []
+    waiting, postponed = deque(found), set[str]()
+    while waiting:
+        file = waiting.popleft()
         if len(found) > 1:
-            report(f"files of {spec.source}", i, len(found))
+            report(f"files of {spec.source}", len(done), len(found))
         with file.local() as path:
             stream = stream_trace(path, file.name, spec.format, {**spec.options, "spread": spec.spread})
             twin = holder.get(stream.sha256)
             if twin == file.name and known[twin]["code_version"] == version("capsheet"):
-                row = known[twin]
-                done.append(_done(row, "unchanged"))
+                done.append(_done(known[twin], "unchanged"))
+                continue
+            if twin != file.name and file.name not in postponed and any(twin == other.name for other in waiting):
+                # The other may hold other bytes by now: look at it first.
+                postponed.add(file.name)
+                waiting.append(file)
                 continue
             holder = {sha: name for sha, name in holder.items() if name != file.name}
             with warehouse.writer() as con:
@@ -98,7 +104,7 @@ def ingest_source(
             done.append(_done(row, "read"))
     if len(found) > 1:
         report(f"files of {spec.source}", len(found), len(found))
-    return done
+    return sorted(done, key=lambda file: file.source_file)
 
 
 def _done(row: Mapping[str, Any], state: Literal["read", "unchanged", "delivered twice"]) -> Ingested:

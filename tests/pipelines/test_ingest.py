@@ -247,6 +247,19 @@ def test_the_same_bytes_under_another_name_are_counted_once(store: Store) -> Non
     store.accounted()
 
 
+def test_a_copy_is_counted_where_the_file_it_copies_changed_in_the_meantime(store: Store) -> None:
+    store.put("traces/b.csv", lines(5))
+    store.ingest("traces")
+    store.put("traces/a.csv", lines(5))
+    store.put("traces/b.csv", lines(6, requests=40))
+    assert [(file.source_file, file.state) for file in store.ingest("traces")] == [
+        ("traces/a.csv", "read"),
+        ("traces/b.csv", "read"),
+    ]
+    assert store.requests == 70
+    store.accounted()
+
+
 def canonical(ids: range, day: int = 5) -> str:
     rows = [f"2026-01-{day:02d}T00:00:{i % 60:02d},100,10,r{i}" for i in ids]
     return "\n".join(["arrival_at,isl_tokens,osl_tokens,request_id", *rows])
