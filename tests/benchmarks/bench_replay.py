@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import csv
 import json
+import math
 import os
 import resource
 import subprocess
@@ -34,6 +35,10 @@ PUBLIC_SIMULATOR_RPS = 2_100
 LIMITS = EngineLimits(
     kv_blocks=28_000, max_num_seqs=1024, max_num_batched_tokens=8192, max_model_len=16_384, prefix_caching=False
 )
+SHORT_OF_BLOCKS = EngineLimits(
+    kv_blocks=2_500, max_num_seqs=1024, max_num_batched_tokens=8192, max_model_len=16_384, prefix_caching=False
+)
+"""A tenth of the pool: requests that are admitted push each other out again."""
 CACHING = EngineLimits(kv_blocks=28_000, max_num_seqs=1024, max_num_batched_tokens=8192, max_model_len=16_384)
 
 
@@ -137,6 +142,8 @@ def main() -> dict[str, float]:
     for factor in (2.0, 3.0, 4.0, 8.0):
         key = f"replay_azure_x{factor:g}_requests_per_cpu_s"
         row(key, f"one engine at {factor:g} x the rate", trace.scaled(factor), LIMITS)
+    row("replay_azure_preempting_requests_per_cpu_s", "one engine at 4 x, a tenth of the KV pool", trace.scaled(4.0),
+        SHORT_OF_BLOCKS)  # fmt: skip
     prefixed = with_prefixes(trace).scaled(8.0)
     row("replay_azure_full_requests_per_cpu_s", "8 engines, 8 x, 16-token prefixes, ITL", prefixed, CACHING, replicas=8)
     busier = prefixed.scaled(3.0)
@@ -147,10 +154,17 @@ def main() -> dict[str, float]:
         CACHING,
         replicas=8,
     )
+    figures["replay_hundred_thousand_s"] = row(
+        "replay_hundred_thousand_requests_per_cpu_s", "100,000 requests", many(100_000), LIMITS
+    )
     figures["replay_million_s"] = row(
         "replay_million_requests_per_cpu_s", "one million requests", many(1_000_000), LIMITS
     )
-    print(f"one million requests: {figures['replay_million_s']:.2f} CPU s")
+    growth = math.log10(figures["replay_million_s"] / figures["replay_hundred_thousand_s"])
+    figures["replay_cost_exponent"] = growth
+    print(
+        f"one million requests: {figures['replay_million_s']:.2f} CPU s; cost grows with requests to the {growth:.2f}"
+    )
 
     with tempfile.TemporaryDirectory() as cache:
         figures["replay_cold_process_s"] = child_cpu_s(WHOLE.format("replay(b.azure()[1], b.step(), b.LIMITS)"), cache)
@@ -161,6 +175,7 @@ def main() -> dict[str, float]:
         f"{figures['replay_warm_process_s']:.1f} with compiled code cached, of which "
         f"{figures['replay_no_replay_process_s']:.1f} without any replay"
     )
+    figures["replay_compile_s"] = figures["replay_cold_process_s"] - figures["replay_warm_process_s"]
     few, lot = resident_mb(100_000), resident_mb(1_000_000)
     figures["replay_bytes_per_request"] = (lot - few) * 2**20 / 900_000
     print(f"memory: {few:,.0f} MiB for 100,000 requests, {lot:,.0f} for a million: ", end="")
