@@ -206,11 +206,35 @@ def replay(
     ] = None,
     gap_variation: Annotated[float, typer.Option(help="Of gamma gaps: deviation over mean.", min=1e-6)] = 2.0,
     clients: Annotated[int, typer.Option(help="Closed loop: clients that wait for their answers.", min=0)] = 0,
+    prompts: Annotated[int | None, typer.Option(help="Closed loop: prompts of each client.", min=1)] = None,
+    superpose: Annotated[bool, typer.Option("--superpose", help="Reach --rate by copies of the trace.")] = False,
     seed: Annotated[int, typer.Option(help="Of the arrivals.", min=0)] = 0,
     replicas: Annotated[int, typer.Option(help="Equal replicas behind a router.", min=1, max=4096)] = 1,
     router: Annotated[
         Literal["least_load", "round_robin", "prefix"], typer.Option(help="How requests find a replica.")
     ] = "least_load",
+    prefill_replicas: Annotated[int, typer.Option(help="Replicas that compute prompts only.", min=0, max=4096)] = 0,
+    decode_replicas: Annotated[
+        int, typer.Option(help="Replicas that decode what those computed.", min=0, max=4096)
+    ] = 0,
+    prefill_gpu: Annotated[str | None, typer.Option(help="Accelerator of the prefill replicas; else --gpu.")] = None,
+    prefill_tp: Annotated[int | None, typer.Option(help="Their tensor-parallel ranks; else --tp.", min=1)] = None,
+    prefill_max_num_seqs: Annotated[int | None, typer.Option(help="Their sequences at once.", min=1)] = None,
+    prefill_max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens of their steps.", min=1)] = None,
+    link_gbs: Annotated[
+        float | None, typer.Option(help="What a GPU's link carries from prefill to decode, GB/s.", min=1e-6)
+    ] = None,
+    link_of: Annotated[
+        Literal["prefill", "decode", "fleet"], typer.Option(help="Whose link it is: each replica's, or one for all.")
+    ] = "prefill",
+    post_ms: Annotated[
+        float, typer.Option(help="From blocks being there until a transfer is asked for.", min=0.0)
+    ] = 0.0,
+    transfers_at_once: Annotated[int, typer.Option(help="Transfers that share a link; 0 for all.", min=0)] = 0,
+    first_token: Annotated[
+        Literal["prefill", "with_kv", "decode"] | None,
+        typer.Option(help="Where clients get it: as sampled, with the KV (SGLang), computed again (vLLM)."),
+    ] = None,
     warmup_s: Annotated[float, typer.Option(help="Requests this early are not counted.", min=0.0)] = 0.0,
     ttft_ms: Annotated[float | None, typer.Option(help="Target time to first token.", min=0.001)] = None,
     tpot_ms: Annotated[float | None, typer.Option(help="Target time per output token.", min=0.001)] = None,
@@ -247,8 +271,23 @@ def replay(
             "clients": clients,
             "gap_variation": gap_variation,
             "seed": seed,
+            "prompts": prompts,
+            "superpose": superpose,
         },
         {"replicas": replicas, "router": router, "prefix_caching": not no_prefix_caching, "warmup_s": warmup_s},
+        {
+            "prefill_replicas": prefill_replicas,
+            "decode_replicas": decode_replicas,
+            "prefill_gpu": prefill_gpu,
+            "prefill_tp": prefill_tp,
+            "prefill_max_num_seqs": prefill_max_num_seqs,
+            "prefill_max_num_batched_tokens": prefill_max_num_batched_tokens,
+            "link_gbs": link_gbs,
+            "link": link_of,
+            "post_ms": post_ms,
+            "transfers_at_once": transfers_at_once,
+            "first_token": first_token,
+        },
         {"ttft": ttft_ms, "tpot": tpot_ms, "e2e": e2e_ms},
         quantile=percentile,
         attainment=attainment,

@@ -21,6 +21,7 @@ from pipelines.planning.replaying import (
     percentiles_ms,
     workload_of,
 )
+from pipelines.planning.separating import Split, answer_split, handoff, split_figures
 from pipelines.planning.sizing import Ask, size
 from pipelines.sources import read_trace
 from pipelines.sources.locations import find
@@ -33,6 +34,7 @@ def run(
     ask: dict[str, Any],
     load: dict[str, Any],
     fleet: dict[str, Any],
+    split: dict[str, Any],
     targets_ms: dict[str, float | None],
     *,
     quantile: float,
@@ -46,6 +48,8 @@ def run(
 ) -> None:
     """Replay what the options name and print it; what they leave open, the workspace's service says."""
     ask = dict(ask)
+    pools = Split(**split)
+    separate = pools.asked
     slo = _service_level(targets_ms, quantile, attainment)
     options: dict[str, object] = {}
     source, place_of_source = None if trace is None else str(trace), Path()
@@ -69,24 +73,40 @@ def run(
         longest = int((workload.isl_tokens + workload.osl_tokens).max())
         ask = ask | {"max_model_len": -(-(longest + 1) // 1024) * 1024}
     ask["engine"] = ask["engine"] or "vllm"
-    sized = size(Ask(**ask), read_model(ask["model"], offline=offline, folder=folder), catalog)
+    read = read_model(ask["model"], offline=offline, folder=folder)
+    sized = size(Ask(**ask), read, catalog)
     serving = Fleet(**fleet)
     made = configuration(sized, workload, catalog, serving)
-    found = answer(asked, workload, made, serving, slo)
+    before: dict[str, Any] = {}
+    if separate:
+        first = size(Ask(**pools.prefill(ask)), read, catalog)
+        computes = configuration(first, workload, catalog, serving)
+        way = handoff(pools, first, sized)
+        found, both = answer_split(asked, workload, (computes, made), pools, way, serving)
+        answered = split_figures(found, both, way, slo)
+        before = {
+            "prefill_gpu": first.gpu.gpu_id,
+            "prefill_tp": first.ask.tp,
+            "prefill_kv_blocks": computes.limits.kv_blocks,
+        }
+    else:
+        found = answer(asked, workload, made, serving, slo)
+        answered = figures(found, slo)
     said = {
         "model": sized.read.model_id,
         "gpu": sized.gpu.gpu_id,
         "tp": sized.ask.tp,
         "precision": sized.weights.precision,
         "engine": f"{sized.engine}@{sized.version}",
-        "replicas": serving.replicas,
+        "replicas": found.replay.replicas,
         "kv_blocks": made.limits.kv_blocks,
         "max_num_seqs": made.limits.max_num_seqs,
         "max_num_batched_tokens": made.limits.max_num_batched_tokens,
         "max_model_len": made.limits.max_model_len,
         "arrival_rps": None if asked.clients else workload.rate_rps,
         "clients": asked.clients or None,
-        **figures(found, slo),
+        **before,
+        **answered,
     }
     show.as_json(said) if json else _tell(said, found)
 
@@ -168,6 +188,10 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
     lost = {name: said[f"{name}_requests"] for name in ("capped", "rejected") if said[f"{name}_requests"]}
     for name, n in lost.items():
         typer.echo(f"{n:,} requests {name}: longer than max_model_len or the KV pool allows")
+    if "pools" in said:
+        _tell_pools(said)
+    if "closed_loop" in said:
+        show.as_table([{"phase": name} | row for name, row in said["closed_loop"].items()])
     if "attainment" in said:
         kept = "kept" if said["meets_slo"] else "broken"
         typer.echo(
@@ -178,3 +202,12 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
         more = " (the workload is too short to find the limit)" if said["goodput_saturated"] else ""
         why = f": {said['goodput_reason']}" if said["goodput_reason"] else f"; {said['goodput_binding']} binds there"
         typer.echo(f"goodput of one replica: {said['goodput_rps_per_replica']:.4g} requests/s{more}{why}")
+
+
+def _tell_pools(said: dict[str, Any]) -> None:
+    """The two pools, and what the way of the KV took of each request's time."""
+    waits = {name: row for name, row in said["handoff_ms"].items() if row}
+    columns = ("mean", "p50", "p90", "p95", "p99")
+    show.as_table([{"handoff ms": name} | {c: row[c] for c in columns} for name, row in waits.items()])
+    shown = ("replicas", "busy_share", "running_mean", "waiting_max", "kv_usage_p99")
+    show.as_table([{"pool": name} | {c: pool[c] for c in shown} for name, pool in said["pools"].items()])

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from typing import Any, Literal
 
 import numpy as np
@@ -44,6 +44,10 @@ class Load:
     clients: int = 0
     gap_variation: float = 2.0
     seed: int = 0
+    prompts: int | None = None
+    """Closed loop: prompts of each client; then there are clients x prompts requests."""
+    superpose: bool = False
+    """A trace reaches `rate_rps` by copies laid over each other instead of by playing it faster."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -116,6 +120,12 @@ def workload_of(load: Load) -> Workload:
         raise CapsheetError("--arrival closed needs --clients, the number of users who wait for their answers.")
     if load.clients and load.arrival not in (None, "closed"):
         raise CapsheetError(f"--clients goes with --arrival closed, not {load.arrival}.")
+    if load.prompts is not None:
+        if not load.clients or load.requests is not None:
+            raise CapsheetError("--prompts is how many each of --clients sends, in place of --requests.")
+        load = replace(load, requests=load.clients * load.prompts)
+    if load.superpose and (load.trace is None or load.arrival is not None or load.rate_rps is None or load.clients):
+        raise CapsheetError("--superpose lays copies of a --trace over each other until they have --rate: give both.")
     try:
         base = _lengths(load)
         return _arriving(base, load)
@@ -151,7 +161,8 @@ def _arriving(base: Workload, load: Load) -> Workload:
             return base
         if not math.isfinite(base.rate_rps):
             raise CapsheetError("--rate: all requests of the trace arrive at one instant. Add --arrival.")
-        return base.scaled(load.rate_rps / base.rate_rps)
+        factor = load.rate_rps / base.rate_rps
+        return base.superposed(factor, load.seed) if load.superpose else base.scaled(factor)
     rate = load.rate_rps if load.rate_rps is not None or load.trace is None else base.rate_rps
     if rate is None:
         raise CapsheetError("--rate is missing: requests a second.")
@@ -187,6 +198,7 @@ class Answer:
     replay: Replay
     counted: Mask
     goodput: Goodput | None = field(default=None)
+    clients: int = 0
 
 
 def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, slo: ServiceLevel | None) -> Answer:
@@ -206,7 +218,7 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
         if not counted.any():
             raise CapsheetError(f"--warmup-s {fleet.warmup_s:g} leaves no request to count.")
         if slo is None or load.clients or len(workload) < 2 or workload.span_s <= 0:
-            return Answer(result, counted)
+            return Answer(result, counted, clients=load.clients)
         reach = goodput(workload, made.step, made.limits, slo, request_seconds=made.request_s, warmup_s=fleet.warmup_s)
     except ValueError as error:
         raise CapsheetError(str(error)) from None
@@ -254,9 +266,11 @@ def figures(found: Answer, slo: ServiceLevel | None) -> dict[str, Any]:
         "busy_share": result.busy_share,
         "queue_limits_share": result.waits_share,
         "queue_limit": _limit(result.waits_share),
-        "series": _series(result),
+        "series": series_figures(result),
         "label": "estimated",
     }
+    if found.clients:
+        said["closed_loop"] = _phases(result, min(found.clients, len(result.e2e_s)))
     if slo is not None:
         binding, margin = slo.binding(result, found.counted)
         said |= {
@@ -283,7 +297,22 @@ def _limit(shares: Mapping[str, float]) -> str:
     return name if share > 0 else "none"
 
 
-def _series(result: Replay) -> dict[str, Any]:
+def _phases(result: Replay, clients: int) -> dict[str, dict[str, Any]]:
+    """A closed loop's phases: the start-up burst of published sweeps apart from what a loaded service does."""
+    rows: dict[str, dict[str, Any]] = {}
+    for name, sent in result.phases(clients).items():
+        ended = sent & np.isfinite(result.e2e_s)
+        row: dict[str, Any] = {"requests": int(sent.sum())}
+        for metric in ("ttft", "tpot", "e2e"):
+            seconds = getattr(result, f"{metric}_s")[ended]
+            seconds = seconds[np.isfinite(seconds)]
+            row[f"{metric}_mean_ms"] = float(seconds.mean()) * 1000 if len(seconds) else None
+        rows[name] = row
+    return rows
+
+
+def series_figures(result: Replay) -> dict[str, Any]:
+    """The replay over time, in lists."""
     series = result.series
     if series is None:
         return {}
