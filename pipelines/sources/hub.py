@@ -12,14 +12,16 @@ import tempfile
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any, NoReturn
+from urllib.parse import urlsplit
 
 from pipelines.sources import remembered
-from pipelines.sources.base import SourceError
+from pipelines.sources.base import SourceError, shown
 from pipelines.sources.checkpoint import INDEX, bytes_by_type, checkpoint_bytes, index_total, statement
 from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
 from pipelines.sources.no_config import instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, Answer, TooManyRequests, patiently, seconds
 
+DEFAULT = "https://huggingface.co"
 _TIMEOUT_S = 20.0
 _LOCAL = "or give the path of its config.json as the model"
 
@@ -36,6 +38,7 @@ def read(model_id: str, revision: str | None, *, offline: bool, cache: Path, end
     if offline or os.environ.get("HF_HUB_OFFLINE", "").upper() in ("1", "ON", "YES", "TRUE"):
         why = "no hub may be asked (offline)" if offline else "HF_HUB_OFFLINE is set"
         return when_offline(model_id, revision, cache, why)
+    endpoint = address(endpoint, "HF_ENDPOINT", DEFAULT, model_id)
     from huggingface_hub import HfApi
 
     try:
@@ -53,6 +56,27 @@ def read(model_id: str, revision: str | None, *, offline: bool, cache: Path, end
         _explain(model_id, revision, error.cause if isinstance(error, TooManyRequests) else error)
     remembered.remember(cache, found)
     return found
+
+
+def address(given: str | None, variable: str, default: str, model_id: str) -> str:
+    """A hub's address: as given, else the environment's, with or without https://; `default` where that is empty.
+
+    Raises:
+        SourceError: it is no address of a host.
+    """
+    told = (given or os.environ.get(variable, "")).strip().rstrip("/") or default
+    full = told if "://" in told else f"https://{told}"
+    try:
+        parts = urlsplit(full)
+        known = parts.scheme in ("http", "https") and bool(parts.hostname) and parts.port != 0
+    except ValueError:
+        known = False
+    if not known:
+        raise SourceError(
+            f"model {model_id} cannot be asked for: {variable} is {shown(told)}, no address of a hub. Write it like "
+            f"{default}."
+        )
+    return full
 
 
 def when_offline(model_id: str, revision: str | None, cache: Path, why: str) -> ModelRead:

@@ -17,7 +17,7 @@ import httpx
 from pipelines.sources import remembered
 from pipelines.sources.base import SourceError
 from pipelines.sources.checkpoint import INDEX, checkpoint_bytes, index_total, statement
-from pipelines.sources.hub import when_offline
+from pipelines.sources.hub import address, when_offline
 from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
 from pipelines.sources.no_config import instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, TooManyRequests, patiently, seconds
@@ -46,7 +46,10 @@ def read(name: str, revision: str | None, *, offline: bool, cache: Path, endpoin
     headers = {"User-Agent": "capsheet", **({"Authorization": f"Bearer {token}"} if token else {})}
     try:
         with httpx.Client(
-            base_url=endpoint or _base(), headers=headers, timeout=_TIMEOUT_S, follow_redirects=True
+            base_url=address(endpoint, "MODELSCOPE_DOMAIN", DOMAIN, model_id),
+            headers=headers,
+            timeout=_TIMEOUT_S,
+            follow_redirects=True,
         ) as client:
             found = _described(client, name, revision)
     except TooManyRequests:
@@ -62,12 +65,6 @@ def read(name: str, revision: str | None, *, offline: bool, cache: Path, endpoin
         ) from None
     remembered.remember(cache, found)
     return found
-
-
-def _base() -> str:
-    """The hub's address: MODELSCOPE_DOMAIN (a host, with or without https://), else modelscope.cn."""
-    domain = os.environ.get("MODELSCOPE_DOMAIN", "").strip().rstrip("/") or DOMAIN
-    return domain if domain.startswith(("https://", "http://")) else f"https://{domain}"
 
 
 def _described(client: httpx.Client, name: str, revision: str | None) -> ModelRead:

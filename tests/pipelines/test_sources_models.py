@@ -18,6 +18,7 @@ import pytest
 
 from pipelines.sources import SourceError, read_model
 from pipelines.sources.checkpoint import bytes_by_type, checkpoint_bytes, statement
+from pipelines.sources.hub import address
 from tests.conftest import ROOT
 
 SHA = "b968826d9c46dd6066d109eabc6255188de91218"
@@ -248,6 +249,33 @@ def test_no_connection_and_offline_say_so(tmp_path: Path, monkeypatch: pytest.Mo
     assert "(offline)" in refusal(tmp_path, "lab/plain", offline=True)
     monkeypatch.setenv("HF_HUB_OFFLINE", "1")
     assert "HF_HUB_OFFLINE is set" in refusal(tmp_path, "lab/plain")
+
+
+@pytest.mark.parametrize(
+    ("told", "asked"),
+    [
+        ("", "https://huggingface.co"),
+        (" ", "https://huggingface.co"),
+        ("hf-mirror.com", "https://hf-mirror.com"),
+        ("https://hf-mirror.com/", "https://hf-mirror.com"),
+        ("http://127.0.0.1:8080", "http://127.0.0.1:8080"),
+        ("localhost:8080", "https://localhost:8080"),
+    ],
+)
+def test_a_hubs_address_is_taken_as_people_write_it(monkeypatch: pytest.MonkeyPatch, told: str, asked: str) -> None:
+    monkeypatch.setenv("HF_ENDPOINT", told)
+    assert address(None, "HF_ENDPOINT", "https://huggingface.co", "lab/plain") == asked
+
+
+@pytest.mark.parametrize(
+    ("spec", "variable"), [("lab/plain", "HF_ENDPOINT"), ("modelscope:lab/m", "MODELSCOPE_DOMAIN")]
+)
+@pytest.mark.parametrize("told", ["ftp://x", "http://[::1", "http://host:port", "file:///etc/passwd"])
+def test_an_address_that_is_none_is_said_before_anything_is_asked(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, spec: str, variable: str, told: str
+) -> None:
+    monkeypatch.setenv(variable, told)
+    assert f"{variable} is '{told}', no address" in refusal(tmp_path, spec)
 
 
 def test_a_mirror_named_in_the_environment_is_asked(hub: str, tmp_path: Path) -> None:
