@@ -75,39 +75,60 @@ def ingest_source(
         known = _without_gone(warehouse, spec.source, known, found)
     else:
         found = [file for file in found if file.day in days]
-    holder = {row["sha256"]: name for name, row in known.items() if row["rows_read"]}
-    done: list[Ingested] = []
-    waiting, postponed = deque(found), set[str]()
+    run = _Run(warehouse, spec, max_rejected_share, known, alone=len(found) == 1)
+    waiting, done = deque(found), dict[str, Ingested]()
     while waiting:
         file = waiting.popleft()
         if len(found) > 1:
             report(f"files of {spec.source}", len(done), len(found))
-        with file.local() as path:
-            stream = stream_trace(path, file.name, spec.format, {**spec.options, "spread": spec.spread})
-            twin = holder.get(stream.sha256)
-            if twin == file.name and known[twin]["code_version"] == version("capsheet"):
-                done.append(_done(known[twin], "unchanged"))
-                continue
-            if twin != file.name and file.name not in postponed and any(twin == other.name for other in waiting):
-                # The other may hold other bytes by now: look at it first.
-                postponed.add(file.name)
-                waiting.append(file)
-                continue
-            holder = {sha: name for sha, name in holder.items() if name != file.name}
-            with warehouse.writer() as con:
-                if twin is not None and twin != file.name:
-                    row = _count_once(con, file, spec.source, stream, twin)
-                    done.append(_done(row, "delivered twice"))
-                    continue
-                row = _load(con, file, spec, stream, max_rejected_share, alone=len(found) == 1)
-            holder[stream.sha256] = file.name
-            done.append(_done(row, "read"))
+        taken = run.take(file, {other.name for other in waiting})
+        if taken is None:
+            waiting.append(file)
+            continue
+        done[file.name] = taken
+        if not waiting and not run.again and any(name in known and one.state == "read" for name, one in done.items()):
+            # What a replaced file gave before may have been refused in others: it is theirs now.
+            unchanged = {name for name, one in done.items() if one.state == "unchanged"}
+            run.again = unchanged & _refusing(warehouse, spec.source)
+            waiting.extend(file for file in found if file.name in run.again)
     if len(found) > 1:
         report(f"files of {spec.source}", len(found), len(found))
-    return sorted(done, key=lambda file: file.source_file)
+    return [done[file.name] for file in found]
 
 
-def _done(row: Mapping[str, Any], state: Literal["read", "unchanged", "delivered twice"]) -> Ingested:
+class _Run:
+    """One pass over a source's files: `holder` says by fingerprint which file's rows stand for these bytes."""
+
+    def __init__(
+        self, warehouse: Warehouse, spec: TraceSpec, share: float, known: dict[str, dict[str, Any]], *, alone: bool
+    ) -> None:
+        self.warehouse, self.spec, self.share, self.known, self.alone = warehouse, spec, share, known, alone
+        self.holder = {row["sha256"]: name for name, row in known.items() if row["rows_read"]}
+        self.again: set[str] = set()
+        self._postponed: set[str] = set()
+
+    def take(self, file: Found, waiting: Collection[str]) -> Ingested | None:
+        """Read a file, or leave it; None asks for it once more when those that wait were looked at."""
+        spec, name = self.spec, file.name
+        with file.local() as path:
+            stream = stream_trace(path, name, spec.format, {**spec.options, "spread": spec.spread})
+            twin = self.holder.get(stream.sha256)
+            if twin == name and name not in self.again and self.known[name]["code_version"] == version("capsheet"):
+                return _done(self.known[name], "unchanged")
+            if twin in waiting and name not in self._postponed:
+                # The other may hold other bytes by now.
+                self._postponed.add(name)
+                return None
+            self.holder = {sha: held for sha, held in self.holder.items() if held != name}
+            with self.warehouse.writer() as con:
+                if twin is not None and twin != name:
+                    return _done(_count_once(con, file, spec.source, stream, twin), "delivered twice")
+                row = _load(con, file, spec, stream, self.share, alone=self.alone)
+        self.holder[stream.sha256] = name
+        return _done(row, "read")
+
+
+def _done(row: Mapping[str, Any], state: State) -> Ingested:
     return Ingested(
         row["source_file"], state, row["format"], row["rows_kept"], row["rows_rejected"], row["detail"] or ""
     )
@@ -147,12 +168,17 @@ def _without_gone(
         for name in gone:
             for target in (REQUEST, REJECTED, SOURCE_FILE):
                 remove_rows(con, target, {"source_file": name})
-        query = (
-            "SELECT count(*) FROM rejected_row JOIN source_file USING (source_file) "
-            "WHERE named_by = ? AND starts_with(reason, ? || ' of its own: ')"
-        )
-        refused = con.execute(query, [source, NOT_A_REQUEST]).fetchall()[0][0]
-    return {} if refused else {name: row for name, row in known.items() if name not in gone}
+    return {} if _refusing(warehouse, source) else {name: row for name, row in known.items() if name not in gone}
+
+
+def _refusing(warehouse: Warehouse, source: str) -> set[str]:
+    """Files of a source in which requests were refused, since another one gave them."""
+    query = (
+        "SELECT DISTINCT source_file FROM rejected_row JOIN source_file USING (source_file) "
+        "WHERE named_by = ? AND starts_with(reason, ? || ' of its own: ')"
+    )
+    with warehouse.reader() as con:
+        return {name for (name,) in con.execute(query, [source, NOT_A_REQUEST]).fetchall()}
 
 
 def _count_once(

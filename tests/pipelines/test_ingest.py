@@ -274,6 +274,10 @@ def test_a_late_file_that_repeats_requests_by_their_id_does_not_double_them(stor
     reason = store.rows("SELECT reason FROM rejected_row ORDER BY line LIMIT 1")[0]["reason"]
     assert reason == "not a request of its own: r40 stands at line 42 of traces/2026-01-05.csv"
     store.accounted()
+    store.put("traces/2026-01-05.csv", canonical(range(45)))
+    assert [(file.rows_kept, file.rows_rejected) for file in store.ingest("traces")] == [(45, 0), (25, 5)]
+    assert store.requests == 70, "what the changed file no longer gives is the later one's"
+    store.accounted()
     (store.folder / "traces/2026-01-05.csv").unlink()
     store.ingest("traces")
     assert store.requests == 30, "what only the file that is gone kept out is back"
