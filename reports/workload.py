@@ -29,15 +29,15 @@ _BUCKETS = (
     Column("Service"), Column("Bucket, tokens"), Column("Requests", styles.COUNT), Column("Share", styles.SHARE),
     Column("Input mean, tokens", styles.COUNT), Column("Output mean, tokens", styles.COUNT),
     Column("Share of input", styles.SHARE), Column("Share of output", styles.SHARE),
-    Column("Share of cost", styles.SHARE), Column("Cost, P90 / P10", styles.PLAIN),
+    Column("Share of cost", styles.SHARE), Column("Cost, P90 / P10", styles.RATE),
     Column("Peak requests/s", styles.RATE),
 )  # fmt: skip
 _SEASONS = (
-    Column("Service"), Column("When, UTC"), Column("Times the mean rate", styles.PLAIN),
+    Column("Service"), Column("When, UTC"), Column("Times the mean rate", styles.RATE),
     Column("Requests/s", styles.RATE), Column("Requests", styles.COUNT), Column("Hours seen", styles.PLAIN),
 )  # fmt: skip
 _MIX = (
-    Column("Service"), Column("Value"), Column("Told apart by"), Column("Requests", styles.COUNT),
+    Column("Service"), Column("Told apart by"), Column("Value"), Column("Requests", styles.COUNT),
     Column("Share", styles.SHARE), Column("Input mean, tokens", styles.COUNT),
     Column("Output mean, tokens", styles.COUNT),
 )  # fmt: skip
@@ -90,7 +90,7 @@ def _mix(page: Page, frames: PlanFrames) -> None:
     page.gap()
     page.section("Mix", "Every request of the trace, also those that no engine worked on; the most frequent values.")
     rows: list[list[Value]] = [
-        [r["service"], r["value"], r["dimension"].replace("_", " "), r["requests"], r["share"], r["isl_mean_tokens"],
+        [r["service"], r["dimension"].replace("_", " "), r["value"], r["requests"], r["share"], r["isl_mean_tokens"],
          r["osl_mean_tokens"]]
         for r in frames.mix.sort("service", "dimension", "position").iter_rows(named=True)
     ]  # fmt: skip
