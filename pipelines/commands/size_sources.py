@@ -118,6 +118,15 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"config\.json: catalogue, ", "config.json:目录 "),
     (r" at commit ", " 提交 "),
     (r"refit on public measurements", "按公开测量重新拟合"),
+    (r"fit of public measurements", "按公开测量拟合"),
+    (r"(\d+) points", r"\1 个点"),
+    (r", each with its combination left out", ",逐组合留出"),
+    (r"of all engines", "含全部引擎"),
+    (r"never by default for multimodal models nor sliding windows", "多模态与滑动窗口模型默认不用"),
+    (r"chunked prefill only when asked for", "仅在指定时分块 prefill"),
+    (r"with (the )?images allowed", "允许图像时"),
+    (r"within (\S+ %) at the median and (\S+ %) at the 90th", r"中位误差 \1,90 分位 \2"),
+    (r"each family left out in turn", "逐族留出"),
     (r"refit on ", "拟合自 "),
     (r", shrunk to (the )?typical values?", ",并向典型值收缩"),
     (r"silicon samples", "实测样本"),
@@ -155,6 +164,7 @@ WORDS: tuple[tuple[str, str], ...] = (
     (r"one start-up shows", "一次启动显示"),
     (r"float32 logits, probabilities and noise", "float32 的 logits、概率与噪声"),
     (r"\bup to\b", "至"),
+    (r"\bbefore (?=\S+#)", "早于 "),
     (r"\bsweep of\b", "扫描,来自"),
     (r"(\d+) models", r"\1 个模型"),
     (r"(\d) and (\d)", r"\1 与 \2"),
@@ -171,6 +181,11 @@ WORDS: tuple[tuple[str, str], ...] = (
 """Patterns replaced wherever a source has them, in this order."""
 
 MEANINGS: Pairs = (
+    ("what {name} is multiplied with here", "此处 {name} 所乘的系数"),
+    ("P{n_q} of measured over predicted {metric}, {t_how}", "{metric} 实测与预测之比的 P{n_q}({t_how})"),
+    ("closed loop", "闭环"),
+    ("open loop", "开环"),
+    ("separated pools", "分离部署"),
     (
         "decode steps between the end of a prompt and the first token at the client: asynchronous scheduling, output "
         "processing",
