@@ -236,6 +236,10 @@ FORMULAS: Pairs = (
     ("batch / decode step", "批大小 / decode 步时"),
     ("decode step + the share of others' prefills that fall on it", "decode 步时 + 落在其上的他人 prefill 份额"),
     (
+        "TPOT x spread ^ widening, wider on an accelerator without measurements",
+        "TPOT x 离散度 ^ 放宽;无实测的加速卡更宽",
+    ),
+    (
         "K: blocks / blocks of a request of isl + osl tokens, over dp engine cores",
         "K:块数 / 一个 isl + osl 请求所需块数,乘 dp 个引擎核心",
     ),

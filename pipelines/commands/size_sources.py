@@ -36,6 +36,10 @@ SOURCES: Pairs = (
     ("rule of thumb: {t_what}", "经验公式:{t_what}"),
     ("rule of thumb of serving engineers", "推理服务工程师的经验"),
     ("datasheet bandwidth", "规格书带宽"),
+    (
+        "spread of measured over predicted TPOT, each model, accelerator and engine left out of the fit in turn",
+        "TPOT 实测与预测之比的离散度,逐个留出模型、加速卡与引擎的组合",
+    ),
     ("eight-GPU calculator, llm-cal", "八卡并发计算器、llm-cal"),
     ("engine profile", "引擎档案"),
     ("engine profile: kv_groups", "引擎档案:kv_groups"),

@@ -99,6 +99,8 @@ NAMES = {
     "decode_tokens_per_s_per_user": ("decode rate per user", "每用户 decode 速率"),
     "decode_tokens_per_s_per_replica": ("decode rate per replica", "每副本 decode 速率"),
     "tpot_ms": ("TPOT, prefills included", "TPOT(含他人 prefill)"),
+    "tpot_p10_ms": ("TPOT, one measurement in ten is below", "TPOT 实测 P10"),
+    "tpot_p90_ms": ("TPOT, one measurement in ten is above", "TPOT 实测 P90"),
     "k_requests": ("K: memory holds", "K:显存可容纳"),
     "l_requests": ("L: TPOT allows", "L:TPOT 允许"),
     "tpot_batch_limit": ("batch limit from TPOT, decode alone", "TPOT 批上限(仅 decode)"),

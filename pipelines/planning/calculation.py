@@ -41,6 +41,7 @@ from estimator.step_time import (
 from pipelines.planning import rules_of_thumb
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.figures import Figure
+from pipelines.planning.intervals import tpot_interval
 from pipelines.planning.sizing import Sized, accepted_tp, account_of
 from warehouse.errors import CapsheetError
 
@@ -189,6 +190,7 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
     context = load.mean_context_tokens
     step_s = decode_step_seconds(p, each, context)
     prefill_s = prefill_seconds(p, load.isl_tokens, load.max_num_batched_tokens)
+    tpot_ms = 1000 * tpot_seconds(p, load, each)
     at = {"batch": batch, "lanes": lanes, "context_tokens": context}
     step_by_term = _by_term(decode_step_terms(p, each, context))
     prefill_by_term = _by_term(prefill_terms(p, load.isl_tokens, load.max_num_batched_tokens))
@@ -223,11 +225,12 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
         _step("decode_tokens_per_s_per_replica", batch / step_s, "tokens/s", "batch / decode step", at),
         _step(
             "tpot_ms",
-            1000 * tpot_seconds(p, load, each),
+            tpot_ms,
             "ms",
             "decode step + the share of others' prefills that fall on it",
             {**at, "isl_tokens": load.isl_tokens, "osl_tokens": load.osl_tokens},
         ),
+        *tpot_interval(sized, tpot_ms),
     ]
 
 

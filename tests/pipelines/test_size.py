@@ -105,6 +105,13 @@ def test_a_step_is_explained_by_terms_that_sum_to_it(asked: dict[str, Any]) -> N
     assert sum(terms) == pytest.approx(said["calculator"]["prefill_ms"])
 
 
+def test_a_tpot_comes_with_how_far_measurements_lie_from_it() -> None:
+    known = sized(concurrency=16)["calculator"]
+    assert known["tpot_p10_ms"] < known["tpot_ms"] < known["tpot_p90_ms"]
+    unseen = sized(concurrency=16, gpu="Gaudi3")["calculator"]
+    assert unseen["tpot_p90_ms"] / unseen["tpot_ms"] > known["tpot_p90_ms"] / known["tpot_ms"]
+
+
 def test_a_target_that_no_batch_misses_gives_no_number_for_l() -> None:
     known = sized(max_num_batched_tokens=2048, tpot_ms=1e6)["calculator"]
     assert known["l_requests"] is None and known["concurrency_limit"] > 0
