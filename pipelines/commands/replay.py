@@ -165,10 +165,12 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
     import typer
 
     rate = f"{said['clients']} clients" if said["clients"] else f"{said['arrival_rps']:.4g} requests/s"
-    title = (
-        f"{said['model']} ({said['precision']}) on {said['replicas']} x {said['gpu']} / TP{said['tp']}, "
-        f"{said['engine']}: {said['requests']:,} requests, {rate}"
-    )
+    fleet = f"{said['replicas']} x {said['gpu']} / TP{said['tp']}"
+    if "pools" in said:
+        first, second = (said["pools"][name]["replicas"] for name in ("prefill", "decode"))
+        fleet = f"{first} x {said['prefill_gpu']} / TP{said['prefill_tp']} for prefill and {second} x "
+        fleet += f"{said['gpu']} / TP{said['tp']} for decode"
+    title = f"{said['model']} ({said['precision']}) on {fleet}, {said['engine']}: {said['requests']:,} requests, {rate}"
     quantiles = percentiles_ms(found)
     columns = sorted({c for row in quantiles.values() for c in row}, key=lambda c: (c != "mean", c))
     typer.echo(title)

@@ -50,6 +50,47 @@ def test_clients_wait_for_their_answers(capsheet: Capsheet) -> None:
     assert closed["arrival_rps"] is None and "goodput_rps_per_replica" not in closed
 
 
+def test_the_burst_of_a_closed_loop_is_told_apart(capsheet: Capsheet) -> None:
+    closed = asked(capsheet, *LLAMA, "--clients", 16, "--prompts", 10, "--isl", 1000, "--osl", 100)
+    phases = closed["closed_loop"]
+    assert closed["requests"] == 160 == sum(phase["requests"] for phase in phases.values())
+    assert phases["burst"]["requests"] == 16
+    # Of equal lengths, all clients end together: every wave is a burst like the first, and none is left to drain.
+    assert phases["steady"]["ttft_mean_ms"] == pytest.approx(phases["burst"]["ttft_mean_ms"], rel=0.3)
+    assert phases["drain"] == {"requests": 0, "ttft_mean_ms": None, "tpot_mean_ms": None, "e2e_mean_ms": None}
+
+
+def test_prefill_and_decode_on_different_replicas(capsheet: Capsheet) -> None:
+    load = ("--rate", 10, "--isl", 1500, "--osl", 50, "--requests", 300)
+    pools = ("--prefill-replicas", 2, "--decode-replicas", 1, "--link-gbs", 25, "--post-ms", 2)
+    said = asked(capsheet, *LLAMA, *load, *pools, "--prefill-max-num-batched-tokens", 4096)
+    assert said["finished_requests"] == 300 and said["replicas"] == 3
+    # 32 layers of 8 heads of 128 elements, keys and values, 2 bytes each.
+    assert said["handoff_bytes_per_token_per_gpu"] == 32 * 2 * 8 * 128 * 2
+    assert said["first_token"] == "decode"
+    waits = {name: row["mean"] for name, row in said["handoff_ms"].items()}
+    assert waits["post"] == pytest.approx(2)
+    assert waits["transfer"] >= 1499 * said["handoff_bytes_per_token_per_gpu"] / 25e9 * 1000 * (1 - 1e-9)
+    assert sum(waits.values()) - waits["visible_wait"] == pytest.approx(waits["visible_wait"])
+    assert (said["pools"]["prefill"]["replicas"], said["pools"]["decode"]["replicas"]) == (2, 1)
+    streamed = asked(capsheet, *LLAMA, *load, *pools, "--first-token", "prefill")
+    assert streamed["percentiles_ms"]["ttft"]["p50"] < said["percentiles_ms"]["ttft"]["p50"]
+    shown = capsheet("replay", *LLAMA, *load, *pools)
+    for word in ("visible_wait", "transfer", "prefill", "decode"):
+        assert word in shown.stdout
+
+
+def test_a_trace_reaches_a_rate_by_playing_it_faster_or_by_copies_of_it(tmp_path: Path, capsheet: Capsheet) -> None:
+    small = Small(tmp_path / "w").write()
+    own = asked(capsheet, "--workspace", small.folder)
+    rate = 3 * own["arrival_rps"]
+    faster, more = (
+        asked(capsheet, "--workspace", small.folder, "--rate", rate, *how) for how in ((), ("--superpose",))
+    )
+    assert faster["arrival_rps"] == pytest.approx(rate) and more["arrival_rps"] == pytest.approx(rate, rel=0.05)
+    assert faster["requests"] == own["requests"] and more["requests"] == 3 * own["requests"]
+
+
 def test_a_service_of_the_workspace_is_replayed_on_its_own_trace_however_many_files_it_is_in(
     tmp_path: Path, capsheet: Capsheet
 ) -> None:
@@ -81,6 +122,13 @@ def test_people_get_tables(capsheet: Capsheet) -> None:
         ((*LLAMA, "--isl", 5, "--osl", 5), "--rate is missing"),
         ((*LLAMA, "--isl", 5, "--osl", 5, "--arrival", "closed"), "--clients"),
         ((*LLAMA, "--isl", 5, "--osl", 5, "--arrival", "poisson", "--clients", 2), "goes with --arrival closed"),
+        ((*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--prefill-replicas", 1), "--decode-replicas go together"),
+        (
+            (*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--prefill-replicas", 1, "--decode-replicas", 1),
+            "--link-gbs is missing",
+        ),
+        ((*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--superpose"), "copies of a --trace"),
+        ((*LLAMA, "--clients", 2, "--isl", 5, "--osl", 5, "--prompts", 2, "--requests", 9), "in place of --requests"),
         (("--model", "meta-llama/Llama-3.1-8B-Instruct", "--isl", 5, "--osl", 5, "--rate", 1), "--gpu is missing"),
         ((*LLAMA, "--trace", "missing.csv"), "missing.csv"),
         ((*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--tp", 3), "TP 3"),
