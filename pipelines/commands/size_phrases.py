@@ -38,6 +38,11 @@ REASONS: Pairs = (
         "KV 缓存的 {blocks} 个块放不下一个 max_model_len {n} 的请求(需 {needed} 个块)",
     ),
     (
+        "start-up would run out of memory once the cache is allocated: drawing for {n} sequences lacks {lacking} GiB "
+        "beside the CUDA graphs",
+        "分配缓存后启动会显存不足:为 {n} 个序列采样,除 CUDA 图外还缺 {lacking} GiB",
+    ),
+    (
         "{engine} does not take {t_feature}; it does from {since} on ({s_source})",
         "{engine} 不支持 {t_feature},自 {since} 起支持({s_source})",
     ),
