@@ -73,13 +73,13 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
     figures = [*memory, *calculation.figures]
     account = sized.account
     row = _row(sized.gpu.gpu_id)
-    refused = refusals(sized, row) if account else []
+    refused = refusals(sized, row)
     said: dict[str, Any] = {
         **_identity(sized),
         **{figure.name: figure.value for figure in memory},
         "feasible": sized.feasible and not refused,
         "reasons": [*refused, *sized.reasons],
-        "least_change": least_change(sized, refused, catalog) if account else "",
+        "least_change": least_change(sized, refused, catalog),
         "warnings": [*sized.warnings, *unusual(calculation.coefficients)],
         "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
@@ -150,9 +150,10 @@ def _row(gpu_id: str) -> dict[str, Any]:
 def _refusal(found: dict[str, Any]) -> str:
     """The one line for people where no page of figures would be honest; empty otherwise."""
     if found["unaccounted"]:
+        change = f" {found['least_change']}" if found["least_change"] else ""
         return (
             f"{found['model']}: capsheet does not account for all of it ({'; '.join(found['unaccounted'])}), so no "
-            "figure would be right. --json lists what is known."
+            f"figure would be right.{change} --json lists what is known."
         )
     if found["tp"] not in found["accepted_tp"]:
         problem = next((reason for reason in found["reasons"] if reason.startswith("TP ")), "")

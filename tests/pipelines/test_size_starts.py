@@ -112,6 +112,15 @@ def test_what_the_engine_or_the_card_does_not_take_does_not_start(
     assert said["weights_gib_per_gpu"] > 0, "the account is given all the same"
 
 
+def test_a_cache_nobody_can_lay_out_gets_no_figure_and_the_version_that_can_is_named() -> None:
+    asked: dict[str, Any] = {"model": "deepseek-ai/DeepSeek-V4-Flash", "gpu": "H200", "tp": 8}
+    said = sized(**asked, engine="vllm@0.11.0")
+    assert said["feasible"] is False and said["kv_budget_tokens"] is None and said["max_concurrency"] is None
+    assert "does not take model_type deepseek_v4" in said["reasons"][0]
+    assert said["least_change"] == "Use vllm 0.20.0 or later."
+    assert sized(**asked, engine="vllm@0.20.0")["kv_budget_tokens"] > 0
+
+
 def test_what_no_source_tells_of_a_model_type_is_said() -> None:
     notes = [note for note in sized("ibm-granite/granite-3.1-2b-instruct")["compatibility"]]
     assert any("model_type granite" in note["note"] for note in notes)
