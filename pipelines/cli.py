@@ -207,6 +207,9 @@ def replay(
     gap_variation: Annotated[float, typer.Option(help="Of gamma gaps: deviation over mean.", min=1e-6)] = 2.0,
     clients: Annotated[int, typer.Option(help="Closed loop: clients that wait for their answers.", min=0)] = 0,
     prompts: Annotated[int | None, typer.Option(help="Closed loop: prompts of each client.", min=1)] = None,
+    grid_s: Annotated[
+        float | None, typer.Option(help="Spread a trace's arrivals over ticks of this.", min=1e-9)
+    ] = None,
     superpose: Annotated[bool, typer.Option("--superpose", help="Reach --rate by copies of the trace.")] = False,
     seed: Annotated[int, typer.Option(help="Of the arrivals.", min=0)] = 0,
     replicas: Annotated[int, typer.Option(help="Equal replicas behind a router.", min=1, max=4096)] = 1,
@@ -236,6 +239,7 @@ def replay(
         typer.Option(help="Where clients get it: as sampled, with the KV (SGLang), computed again (vLLM)."),
     ] = None,
     warmup_s: Annotated[float, typer.Option(help="Requests this early are not counted.", min=0.0)] = 0.0,
+    drain_s: Annotated[float, typer.Option(help="Requests this late are not counted.", min=0.0)] = 0.0,
     ttft_ms: Annotated[float | None, typer.Option(help="Target time to first token.", min=0.001)] = None,
     tpot_ms: Annotated[float | None, typer.Option(help="Target time per output token.", min=0.001)] = None,
     e2e_ms: Annotated[float | None, typer.Option(help="Target time of the whole answer.", min=0.001)] = None,
@@ -273,8 +277,15 @@ def replay(
             "seed": seed,
             "prompts": prompts,
             "superpose": superpose,
+            "grid_s": grid_s,
         },
-        {"replicas": replicas, "router": router, "prefix_caching": not no_prefix_caching, "warmup_s": warmup_s},
+        {
+            "replicas": replicas,
+            "router": router,
+            "prefix_caching": not no_prefix_caching,
+            "warmup_s": warmup_s,
+            "drain_s": drain_s,
+        },
         {
             "prefill_replicas": prefill_replicas,
             "decode_replicas": decode_replicas,

@@ -48,6 +48,8 @@ class Load:
     """Closed loop: prompts of each client; then there are clients x prompts requests."""
     superpose: bool = False
     """A trace reaches `rate_rps` by copies laid over each other instead of by playing it faster."""
+    grid_s: float | None = None
+    """A trace's clock ticks this coarsely: each arrival is moved to a random moment of its tick."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -58,6 +60,16 @@ class Fleet:
     router: Router = "least_load"
     prefix_caching: bool = True
     warmup_s: float = 0.0
+    drain_s: float = 0.0
+
+    def counted(self, result: Replay) -> Mask:
+        """Requests outside warm-up and drain. Raises CapsheetError where none is left."""
+        counted = result.steady(self.warmup_s, self.drain_s)
+        if not counted.any():
+            raise CapsheetError(
+                f"--warmup-s {self.warmup_s:g} and --drain-s {self.drain_s:g} leave no request to count."
+            )
+        return counted
 
 
 @dataclass(frozen=True, slots=True)
@@ -124,6 +136,8 @@ def workload_of(load: Load) -> Workload:
         if not load.clients or load.requests is not None:
             raise CapsheetError("--prompts is how many each of --clients sends, in place of --requests.")
         load = replace(load, requests=load.clients * load.prompts)
+    if load.grid_s is not None and (load.trace is None or load.arrival is not None or load.clients):
+        raise CapsheetError("--grid-s is for arrivals of a --trace whose clock was coarse; others are made, or none.")
     if load.superpose and (load.trace is None or load.arrival is not None or load.rate_rps is None or load.clients):
         raise CapsheetError("--superpose lays copies of a --trace over each other until they have --rate: give both.")
     try:
@@ -157,6 +171,8 @@ def _arriving(base: Workload, load: Load) -> Workload:
     if load.clients:
         return base
     if load.trace is not None and load.arrival is None:
+        if load.grid_s is not None:
+            base = base.with_arrivals(arrivals.spread_over_grid(base.arrival_s, load.grid_s, load.seed))
         if load.rate_rps is None:
             return base
         if not math.isfinite(base.rate_rps):
@@ -214,12 +230,18 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
             clients=load.clients,
             series_bins=SERIES_BINS,
         )
-        counted: Mask = result.arrival_s >= result.arrival_s.min() + fleet.warmup_s
-        if not counted.any():
-            raise CapsheetError(f"--warmup-s {fleet.warmup_s:g} leaves no request to count.")
+        counted = fleet.counted(result)
         if slo is None or load.clients or len(workload) < 2 or workload.span_s <= 0:
             return Answer(result, counted, clients=load.clients)
-        reach = goodput(workload, made.step, made.limits, slo, request_seconds=made.request_s, warmup_s=fleet.warmup_s)
+        reach = goodput(
+            workload,
+            made.step,
+            made.limits,
+            slo,
+            request_seconds=made.request_s,
+            warmup_s=fleet.warmup_s,
+            drain_s=fleet.drain_s,
+        )
     except ValueError as error:
         raise CapsheetError(str(error)) from None
     return Answer(result, counted, reach)

@@ -14,7 +14,6 @@ import numpy as np
 from estimator.goodput import ServiceLevel
 from estimator.hardware import GB
 from estimator.replay import Handoff, Pool, Separated, Workload, replay_separated
-from estimator.replay.result import Mask
 from estimator.replay.separated import FirstToken, Link
 from estimator.replay.workload import Floats
 from pipelines.planning.replaying import (
@@ -115,10 +114,7 @@ def answer_split(
         )
     except ValueError as error:
         raise CapsheetError(str(error)) from None
-    counted: Mask = both.client.arrival_s >= both.client.arrival_s.min() + fleet.warmup_s
-    if not counted.any():
-        raise CapsheetError(f"--warmup-s {fleet.warmup_s:g} leaves no request to count.")
-    return Answer(both.client, counted, clients=load.clients), both
+    return Answer(both.client, fleet.counted(both.client), clients=load.clients), both
 
 
 def split_figures(found: Answer, both: Separated, way: Handoff, slo: ServiceLevel | None) -> dict[str, Any]:

@@ -24,7 +24,7 @@ import numpy as np
 
 from estimator.configs import parse_config
 from estimator.hardware import Accelerator
-from estimator.replay import EngineLimits, Replay, Workload, replay
+from estimator.replay import EngineLimits, Handoff, Pool, Replay, Workload, replay, replay_separated
 from estimator.replay.arrivals import poisson
 from estimator.step_time import coefficients_for, step_parameters
 from estimator.weights import weights
@@ -162,6 +162,15 @@ def main() -> dict[str, float]:
     figures["replay_hundred_thousand_s"] = row(
         "replay_hundred_thousand_requests_per_cpu_s", "100,000 requests", many(100_000), LIMITS
     )
+    eight = trace.scaled(8.0)
+    row("replay_ranks_requests_per_cpu_s", "2 replicas of 4 ranks, 8 x", eight, LIMITS, replicas=2, ranks=4)
+    # 131 kB of KV a token over a 400 Gbit/s link.
+    pool, way = Pool(p, LIMITS, 4), Handoff(131_072, 50e9)
+    seconds, both = cpu_s(lambda: replay_separated(eight, pool, pool, way).client)
+    key = "replay_separated_requests_per_cpu_s"
+    figures[key] = len(eight) / seconds
+    text = "4 prefill and 4 decode replicas, 8 x"
+    print(f"{text:46}{figures[key]:16,.0f}{figures[key] / PUBLIC_SIMULATOR_RPS:10.0f}{both.busy_share:7.0%}")
     figures["replay_million_s"] = row(
         "replay_million_requests_per_cpu_s", "one million requests", many(1_000_000), LIMITS
     )

@@ -88,6 +88,9 @@ def test_a_trace_reaches_a_rate_by_playing_it_faster_or_by_copies_of_it(tmp_path
         asked(capsheet, "--workspace", small.folder, "--rate", rate, *how) for how in ((), ("--superpose",))
     )
     assert faster["arrival_rps"] == pytest.approx(rate) and more["arrival_rps"] == pytest.approx(rate, rel=0.05)
+    spread = asked(capsheet, "--workspace", small.folder, "--grid-s", 1, "--warmup-s", 5, "--drain-s", 5)
+    assert spread["requests"] == own["requests"] > spread["requests_counted"] > 0
+    assert spread["percentiles_ms"] != own["percentiles_ms"]
     assert faster["requests"] == own["requests"] and more["requests"] == 3 * own["requests"]
 
 
@@ -128,6 +131,7 @@ def test_people_get_tables(capsheet: Capsheet) -> None:
             "--link-gbs is missing",
         ),
         ((*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--superpose"), "copies of a --trace"),
+        ((*LLAMA, "--rate", 5, "--isl", 5, "--osl", 5, "--grid-s", 1), "whose clock was coarse"),
         ((*LLAMA, "--clients", 2, "--isl", 5, "--osl", 5, "--prompts", 2, "--requests", 9), "in place of --requests"),
         (("--model", "meta-llama/Llama-3.1-8B-Instruct", "--isl", 5, "--osl", 5, "--rate", 1), "--gpu is missing"),
         ((*LLAMA, "--trace", "missing.csv"), "missing.csv"),
