@@ -18,7 +18,7 @@ from pipelines.sources import remembered
 from pipelines.sources.base import SourceError, shown
 from pipelines.sources.checkpoint import INDEX, bytes_by_type, checkpoint_bytes, index_total, statement
 from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
-from pipelines.sources.no_config import instead_of_config, refuse_no_config
+from pipelines.sources.no_config import ADAPTER, instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, Answer, TooManyRequests, patiently, seconds
 
 DEFAULT = "https://huggingface.co"
@@ -124,6 +124,8 @@ def _described(
     if not sha or not sha.isalnum():
         raise SourceError(f"model {model_id}: the hub did not say which commit it answered for. Set `revision`.")
     if "config.json" not in sizes:
+        if ADAPTER in sizes:
+            refuse_no_config(_document(model_id, sha, ADAPTER, endpoint), f"{ADAPTER} of {model_id}")
         raise SourceError(f"model {model_id} has no config.json at {sha[:12]}: {instead_of_config(sizes)}, {_LOCAL}.")
     config = _document(model_id, sha, "config.json", endpoint)
     refuse_no_config(config, f"config.json of {model_id}")

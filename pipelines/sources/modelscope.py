@@ -19,7 +19,7 @@ from pipelines.sources.base import SourceError
 from pipelines.sources.checkpoint import INDEX, checkpoint_bytes, index_total, statement
 from pipelines.sources.hub import address, when_offline
 from pipelines.sources.models import QUANT_SIDECAR, ModelRead, parse_object, with_sidecar
-from pipelines.sources.no_config import instead_of_config, refuse_no_config
+from pipelines.sources.no_config import ADAPTER, instead_of_config, refuse_no_config
 from pipelines.sources.patience import TOO_MANY, TooManyRequests, patiently, seconds
 
 DOMAIN = "www.modelscope.cn"
@@ -72,15 +72,17 @@ def _described(client: httpx.Client, name: str, revision: str | None) -> ModelRe
     branch = revision or DEFAULT_BRANCH
     answer = _get(client, name, "repo/files", {"Revision": branch, "Recursive": "true"}, revision)
     files = _files(answer, model_id)
-    config_file = files.get("config.json")
-    if config_file is None:
-        raise SourceError(f"model {model_id} has no config.json at {branch}: {instead_of_config(files)}, {_LOCAL}.")
-    commit = str(config_file.get("Revision") or branch)
 
     def document(path: str) -> dict[str, Any]:
         content = _get(client, name, "repo", {"Revision": branch, "FilePath": path}, revision).content
         return parse_object(content, f"{path} of {model_id}")
 
+    config_file = files.get("config.json")
+    if config_file is None:
+        if ADAPTER in files:
+            refuse_no_config(document(ADAPTER), f"{ADAPTER} of {model_id}")
+        raise SourceError(f"model {model_id} has no config.json at {branch}: {instead_of_config(files)}, {_LOCAL}.")
+    commit = str(config_file.get("Revision") or branch)
     config = document("config.json")
     refuse_no_config(config, f"config.json of {model_id}")
     if QUANT_SIDECAR in files:

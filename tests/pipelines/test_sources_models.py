@@ -52,6 +52,7 @@ class Hub(BaseHTTPRequestHandler):
         },
         "lab/broken": {"config.json": b"{\n  not json"},
         "lab/gguf": {"model.gguf": b"x"},
+        "lab/lora": {"adapter_config.json": b'{"peft_type": "LORA", "base_model_name_or_path": "lab/base"}'},
     }
     weights: ClassVar[list[tuple[str, int]]] = [
         ("model-00001-of-00002.safetensors", 4_000_000_000),
@@ -224,6 +225,7 @@ def test_a_quantisation_sidecar_is_read_with_the_config(hub: str, tmp_path: Path
         ("lab/down", ["503", "Try later"]),
         ("lab/broken", ["line 2", "not valid JSON"]),
         ("lab/gguf", ["no config.json", "GGUF", "base model"]),
+        ("lab/lora", ["adapter", "base model", "'lab/base'"]),
         ("lab/portal", ["not a model hub's", "HF_ENDPOINT"]),
         ("lab/void", ["not a model hub's", "HF_ENDPOINT"]),
         ("lab/list", ["not a model hub's", "HF_ENDPOINT"]),
