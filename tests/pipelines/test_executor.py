@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import sys
 import time
+from typing import TYPE_CHECKING
 
 import pytest
 
-from pipelines.commands.plan import run as plan
 from pipelines.executor import cluster, run_all
-from pipelines.planning.sweep import sweep
 from pipelines.progress import listening
-from tests.pipelines.conftest import Small
-from tests.pipelines.test_sweep import grid
 from warehouse.errors import CapsheetError
+
+if TYPE_CHECKING:
+    # Every process that works imports this module: what one test needs is not taken along.
+    from tests.pipelines.conftest import Small
 
 FACTOR = 10
 
@@ -57,6 +58,10 @@ def test_a_job_that_fails_fails_the_run_with_its_own_message() -> None:
 
 
 def test_ray_answers_as_this_machine_does(published: Small) -> None:
+    from pipelines.commands.plan import run as plan
+    from pipelines.planning.sweep import sweep
+    from tests.pipelines.test_sweep import grid
+
     told: list[tuple[str, int, int]] = []
     with cluster() as ray:
         nodes = ray.nodes()
