@@ -49,14 +49,14 @@ class Prior:
 
 
 PRIORS: dict[str, Prior] = {
-    "step_overhead_us": Prior(100, 1.0, 0.5),
+    "step_overhead_us": Prior(100, 0.7, 0.3),
     "layer_overhead_us": Prior(30, 0.5, 0.5),
     "moe_layer_overhead_us": Prior(25, 0.5, 0.5),
     "mla_layer_overhead_us": Prior(15, 0.8, 0.5),
     "linear_layer_overhead_us": Prior(15, 0.8, 0.5),
-    "collective_us": Prior(14, 0.4, 0.5),
+    "collective_us": Prior(12, 0.3, 0.3),
     "prefill_layer_host_us": Prior(250, 0.6, 0.5),
-    "sequence_overhead_us": Prior(8, 0.8, 0.7),
+    "sequence_overhead_us": Prior(8, 0.4, 0.3),
     "dense_read_factor": Prior(1.15, 0.1, 0.12),
     "dense_flops_factor": Prior(1.4, 0.15, 0.25),
     "expert_read_factor": Prior(1.15, 0.12, 0.15),
@@ -125,11 +125,15 @@ def _scopes(case: ServingCase) -> tuple[tuple[Scope, float], ...]:
 
 @dataclass(frozen=True, slots=True)
 class Measured:
-    """A case and what was measured of it, in milliseconds; None where it was not, or not to be trusted."""
+    """A case and what was measured of it, in milliseconds; None where it was not, or not to be trusted.
+
+    `weight` is what it counts beside others: below 1 where the file leaves open what else was different.
+    """
 
     case: ServingCase
     ttft_ms: float | None
     tpot_ms: float | None
+    weight: float = 1.0
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -261,7 +265,9 @@ class Problem:
         # Factors are 1 + ...: a soft floor, so that the typical value stays itself.
         self.typical[_FACTOR] = np.log(np.expm1(_SHARP * self.typical[_FACTOR])) / _SHARP
         counts = Counter(combinations)
-        weight = np.array([counts[c] ** -_BALANCE for c in combinations])
+        weight = np.array(
+            [one.weight * counts[c] ** -_BALANCE for one, c in zip(design.measured, combinations, strict=True)]
+        )
         self.weight = weight / weight.mean()
         self.columns = (self.at[:, :, None] * k + np.arange(k)).reshape(len(cases), -1)
 

@@ -91,14 +91,17 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
         return _answer(case, ttft_s + request_s(case, coefficients), tpot_s, None)
     p = parameters(case, coefficients)
     if case.protocol.concurrency is None:
-        return _open_loop(case, p, request_s(case, coefficients))
+        return _open_loop(case, p, request_s(case, coefficients), coefficients["first_token_steps"])
     ttft_s, tpot_s = closed_loop(case).seconds(p)
     ttft_s += request_s(case, coefficients) + (case.admission_wait_steps + coefficients["first_token_steps"]) * tpot_s
     return _answer(case, ttft_s, tpot_s, None)
 
 
-def _open_loop(case: ServingCase, p: Floats, outside_s: float) -> dict[str, float | None]:
-    """A replay of evenly spaced arrivals. Raises ValueError when the queue grows: its figures depend on how long."""
+def _open_loop(case: ServingCase, p: Floats, outside_s: float, trailing: float) -> dict[str, float | None]:
+    """A replay of evenly spaced arrivals; a first token trails its step by `trailing` steps.
+
+    Raises ValueError when the queue grows: its figures depend on how long.
+    """
     protocol, replicas = case.protocol, case.layout.workers
     assert protocol.rate_rps is not None
     if case.layout.dp > 1:
@@ -128,9 +131,9 @@ def _open_loop(case: ServingCase, p: Floats, outside_s: float) -> dict[str, floa
             f"{protocol.rate_rps:g} requests a second are more than the configuration serves: its queue grows"
         )
     steady = found.ttft_s[n // 20 :]
-    return _answer(
-        case, float(steady.mean()), float(np.nanmean(found.tpot_s[n // 20 :])), float(np.quantile(steady, 0.99)) * 1e3
-    )
+    tpot_s = float(np.nanmean(found.tpot_s[n // 20 :])) if osl > 1 else 0.0
+    mean_s, p99_s = (float(figure) + trailing * tpot_s for figure in (steady.mean(), np.quantile(steady, 0.99)))
+    return _answer(case, mean_s, tpot_s, p99_s * 1e3)
 
 
 def _answer(case: ServingCase, ttft_s: float, tpot_s: float, ttft_p99_ms: float | None) -> dict[str, float | None]:

@@ -6,7 +6,8 @@ fit itself (`estimator.serving.fit`), reading rows (`rows`).
 Rules for points, besides those of `predictions.points`:
 
 - Attention ranks inside an aggregated worker (DP attention) do not teach: several files spell the layout in ways that
-  cannot be told apart. Separated pools teach TPOT; their TTFT hangs on routers and transfers that no column records.
+  cannot be told apart. Separated pools teach TPOT, at a small weight: many speculate, and no column says which. Their
+  TTFT hangs on routers and transfers that no column records.
 - Of files of other results only stages of an open loop teach; offline throughput is a saturated server's.
 """
 
@@ -16,18 +17,19 @@ import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
+from estimator.serving import predict
 from estimator.serving.fit import NAMES, Design, Fit, Measured, Problem, Scope, leave_out
-from estimator.serving.intervals import SPREAD, load_kind
-from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
+from estimator.serving.intervals import SPREAD, Spreads, load_kind
+from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, coefficients_for, model_kind
 from pipelines.planning.catalog import shipped
 from pipelines.planning.measurements import read_measurements
-from pipelines.planning.serving.predictions import Point, points, predict_rows, shape
+from pipelines.planning.serving.predictions import Point, Value, points, predict_rows, shape, values_of
 from pipelines.planning.serving.rows import ServingRow, read_cases
 from pipelines.progress import report
 from pipelines.sources.model_names import ModelFolders
@@ -38,8 +40,10 @@ SOURCE = (
     "fit of public measurements (ai-dynamo/aiconfigurator silicon samples, inference-sim validation runs, "
     "kubernetes-sigs/inference-perf stages), shrunk to typical values"
 )
+SEPARATED_WEIGHT = 0.15
 _DIGITS = 4
 _LEAST_EFFECT = 0.005
+_WIDER = 1.3
 _ENOUGH = 8
 """Points a spread rests on at least; engines with fewer take that of all engines together."""
 
@@ -80,16 +84,50 @@ def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, 
     problem = Problem(design, combinations)
     effects = problem.solve(np.ones(len(found), dtype=np.bool_))
     left_out = leave_out(problem, combinations, effects, lambda i, n: report("combinations left out", i, n))
-    made = [*_base(problem.result(effects), old), *_effects(problem.result(effects)), *_spreads(found, left_out)]
-    return Fitted(made, tuple(found), left_out)
+    usual = _usual(np.exp(problem.coefficients(effects)[0]))
+    made = [*_base(problem.result(effects), usual, old), *_effects(problem.result(effects))]
+    again = [replace(point, predicted=_predicted(point, made)) for point in found]
+    return Fitted([*made, *_spreads(again, left_out)], tuple(again), left_out)
+
+
+def _predicted(point: Point, rows: Sequence[Mapping[str, str]]) -> Mapping[str, Value]:
+    """The point predicted with the new rows."""
+    case = point.case
+    chosen = coefficients_for(
+        rows,
+        case.engine,
+        case.engine_version,
+        case.accelerator.gpu_id,
+        case.precision,
+        model_kind(case.architecture),
+    )
+    try:
+        return values_of(case, predict(case, chosen), Spreads({}, frozenset()))
+    except ValueError:
+        # An open loop that the new coefficients find saturated has no figures.
+        return {}
 
 
 def _measured(point: Point) -> Measured:
     separated = point.case.prefill is not None
-    return Measured(point.case, None if separated else point.measured.get("ttft"), point.measured.get("tpot"))
+    return Measured(
+        point.case,
+        None if separated else point.measured.get("ttft"),
+        point.measured.get("tpot"),
+        SEPARATED_WEIGHT if separated else 1.0,
+    )
 
 
-def _base(fit: Fit, old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _usual(values: NDArray[np.float64]) -> dict[str, tuple[str, str]]:
+    """The range that each coefficient took over all points, a little wider; factors from 1."""
+    found = {}
+    for name, low, high in zip(NAMES, values.min(axis=0), values.max(axis=0), strict=True):
+        floor = 1.0 if COEFFICIENT_UNITS[name] == "x" else 0.0
+        found[name] = f"{max(floor, low / _WIDER):.2g}", f"{high * _WIDER:.2g}"
+    return found
+
+
+def _base(fit: Fit, usual: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """One row an engine and coefficient: fitted, or as it was where no measurement tells."""
     made = []
     for row in old:
@@ -99,7 +137,8 @@ def _base(fit: Fit, old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
         kept = dict(row) | {"version_from": "0.0"}
         if name in NAMES:
             value = fit.engines[row["engine"]][name]
-            kept |= {"value": _short(value), "label": "estimated"}
+            low, high = usual[name]
+            kept |= {"value": _short(value), "label": "estimated", "usual_low": low, "usual_high": high}
             kept["source"] = f"{SOURCE}; {fit.points[Scope(row['engine'])]} points"
         made.append(kept)
     return made
@@ -136,6 +175,11 @@ def _spreads(found: Sequence[Point], left_out: NDArray[np.float64]) -> list[dict
     logs: dict[tuple[str, str], dict[str, list[float]]] = {}
     for point, log in zip(found, left_out, strict=True):
         predicted = {"ttft": float(np.exp(log[0])), "tpot": float(np.exp(log[1]))}
+        if point.case.prefill is not None:
+            if "ttft" not in point.predicted:
+                continue
+            # The fit knows nothing of a prefill pool's queue: as predicted, with its combination in the fit.
+            predicted["ttft"] = point.predicted["ttft"].value
         osl = point.case.osl_tokens * (point.case.protocol.shortest_ratio + 1) / 2
         predicted["e2e"] = predicted["ttft"] + (osl - 1) * predicted["tpot"]
         if "ttft_p99" in point.predicted:
