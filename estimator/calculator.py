@@ -139,6 +139,11 @@ def bottleneck(k_requests: int, l_requests: int) -> str:
     return "memory capacity" if k_requests <= l_requests else "memory bandwidth / compute"
 
 
+def published_parallel_efficiency(gpus: int, eight: float = PARALLEL_EFFICIENCY.default) -> float | None:
+    """The efficiency published for a number of GPUs; `eight` is that of eight, None for a number nobody published."""
+    return {1: 1.0, 2: 0.95, 4: 0.875, 8: eight}.get(gpus)
+
+
 def parallel_efficiency(throughput: float, single_gpu_throughput: float, gpus: int) -> float:
     """Share of a linear speed-up that `gpus` reach together."""
     return throughput / (gpus * single_gpu_throughput)

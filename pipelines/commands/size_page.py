@@ -112,13 +112,18 @@ def _calculator(console: Console, title: str, figures: Mapping[str, Any], found:
     rows = [
         (
             word(name, lang),
-            heading("unbound", lang) if value is None else word(value, lang) if isinstance(value, str) else value,
+            _missing(name, lang) if value is None else word(value, lang) if isinstance(value, str) else value,
             word(found["units"][name], lang),
             word(found["labels"][name], lang),
         )
         for name, value in figures.items()
     ]
     _table(console, title, ("figure", "value", "unit", "label"), rows, lang)
+
+
+def _missing(name: str, lang: str) -> str:
+    """What stands for a figure without a value: a bound that never binds, or one nobody published."""
+    return heading("unbound" if name in {"l_requests", "rule_k_requests"} else "unpublished", lang)
 
 
 def _step(console: Console, found: Mapping[str, Any], lang: str) -> None:
@@ -174,7 +179,7 @@ def _derivation(console: Console, found: Mapping[str, Any], lang: str) -> None:
             _indented(console, f"{heading(name, lang)}: {text}")
 
     for step in found["derivation"]:
-        value = heading("unbound", lang) if step["value"] is None else _cell(step["value"])
+        value = _missing(step["step"], lang) if step["value"] is None else _cell(step["value"])
         label = word(step["label"], lang)
         console.print(Text(f"{step['step']} = {value} {step['unit']}".rstrip() + f" [{label}]"))
         detail("formula", word(step["formula"], lang))

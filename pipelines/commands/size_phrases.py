@@ -259,7 +259,7 @@ FORMULAS: Pairs = (
     ("floor(safety_factor x limit): where a load test begins", "floor(safety_factor x 上限):压测起点"),
     ("ceil(concurrency / first_load_test_requests)", "ceil(concurrency / first_load_test_requests)"),
     ("decode rate at TP n / (n x rate at TP 1), memory aside", "TP n 的 decode 速率 /(n x TP 1 的速率),不计显存"),
-    ("eight GPUs", "八卡"),
+    ("as published for 1, 2 and 4 GPUs; the coefficient for eight", "1、2、4 卡取公布值,八卡取系数"),
     ("2 x active parameters x isl / (peak x GPUs x utilisation)", "2 x 激活参数 x isl /(峰值 x 卡数 x 利用率)"),
     (
         "weights of a GPU, embedding left out / its bandwidth: no decode step that reads them all is faster",

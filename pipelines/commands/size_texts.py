@@ -49,6 +49,7 @@ HEADINGS = {
     "formula": ("formula", "公式"),
     "inputs": ("inputs", "输入"),
     "none": ("none up to TP 16", "TP 16 以内无"),
+    "unpublished": ("not published", "未公布"),
     "unbound": ("does not bind", "不限"),
 }
 

@@ -335,12 +335,12 @@ def _efficiency_figures(
         ),
         Figure(
             "parallel_efficiency_rule",
-            values["parallel_efficiency"] if tp > 1 else 1.0,
+            rules.published_parallel_efficiency(tp, values["parallel_efficiency"]),
             "share",
             "cited",
             rules.PARALLEL_EFFICIENCY.source,
-            "eight GPUs",
-            {"tp": tp},
+            "as published for 1, 2 and 4 GPUs; the coefficient for eight",
+            {"tp": tp, "parallel_efficiency": values["parallel_efficiency"]},
         ),
     ]
 

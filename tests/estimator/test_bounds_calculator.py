@@ -69,6 +69,8 @@ def test_the_step_model_on_the_bare_datasheet_meets_that_floor() -> None:
 )
 def test_the_eight_gpu_table(gpus: int, tokens_per_s: float, efficiency: float) -> None:
     assert calculator.parallel_efficiency(tokens_per_s, 1200, gpus) == pytest.approx(efficiency)
+    assert calculator.published_parallel_efficiency(gpus, eight=0.75) == pytest.approx(efficiency)
+    assert calculator.published_parallel_efficiency(16) is None
 
 
 def test_the_smaller_of_k_and_l_names_the_bottleneck() -> None:
