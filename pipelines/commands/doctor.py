@@ -6,6 +6,7 @@ import shutil
 from collections.abc import Callable, Iterator
 from dataclasses import asdict, dataclass
 from functools import partial
+from importlib.util import find_spec
 from pathlib import Path
 
 from pipelines.commands import show
@@ -64,6 +65,10 @@ def _look(workspace: Path) -> Iterator[Finding]:
     yield Finding("workspace file", True, f"{place.file}: {len(place.spec.services)} service(s)")
     for source in sorted({spec.trace.source for spec in place.spec.services}):
         yield from _guarded(f"trace {source}", partial(_trace, place, source))
+    if place.spec.executor == "ray":
+        there = find_spec("ray") is not None
+        remedy = "pip install 'capsheet[ray]', or set executor: local"
+        yield Finding("executor ray", there, "installed" if there else "Ray is not installed", remedy)
     free_gib = shutil.disk_usage(place.folder).free / 2**30
     yield Finding("disk", free_gib > 1, f"{free_gib:.1f} GiB free", "free at least 1 GiB")
     yield from _guarded("run lock", lambda: _lock(place))

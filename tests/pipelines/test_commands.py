@@ -10,7 +10,9 @@ from pathlib import Path
 import pytest
 
 from pipelines.commands import show
+from pipelines.commands.doctor import run as doctor
 from tests.pipelines.conftest import Capsheet, Small
+from warehouse.errors import CapsheetError
 
 HEAVY = {
     "dagster",
@@ -35,7 +37,7 @@ def test_help_imports_nothing_heavy() -> None:
 def test_help_names_every_command(capsheet: Capsheet) -> None:
     done = capsheet("--help")
     assert done.returncode == 0
-    for command in ("init", "plan", "history", "explain", "sql", "ui", "doctor"):
+    for command in ("init", "plan", "sweep", "history", "explain", "sql", "ui", "doctor"):
         assert command in done.stdout
 
 
@@ -54,7 +56,7 @@ def test_init_makes_a_workspace_once(tmp_path: Path, capsheet: Capsheet) -> None
     assert "already there" in again.stderr
 
 
-@pytest.mark.parametrize("command", [["plan"], ["history"], ["sql", "select 1"], ["explain", "1"], ["ui"]])
+@pytest.mark.parametrize("command", [["plan"], ["history"], ["sql", "select 1"], ["explain", "1"], ["ui"], ["sweep"]])
 def test_without_a_workspace_each_command_says_how_to_make_one(
     tmp_path: Path, capsheet: Capsheet, command: list[str]
 ) -> None:
@@ -67,6 +69,20 @@ def test_doctor_finds_nothing_wrong_with_a_planned_workspace(published: Small, c
     done = capsheet("doctor", "--workspace", published.folder, "--json")
     assert done.returncode == 0, done.stderr
     assert all(finding["ok"] for finding in json.loads(done.stdout))
+
+
+@pytest.mark.parametrize("there", [True, False])
+def test_doctor_looks_for_ray_where_the_workspace_names_it(
+    there: bool, small: Small, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    small.tail += "executor: ray\n"
+    small.write()
+    monkeypatch.setattr("pipelines.commands.doctor.find_spec", lambda _: object() if there else None)
+    if there:
+        doctor(small.folder, json=True)
+    else:
+        with pytest.raises(CapsheetError, match=r"capsheet\[ray\]"):
+            doctor(small.folder, json=True)
 
 
 def test_doctor_names_what_is_missing_and_what_mends_it(published: Small, capsheet: Capsheet) -> None:
