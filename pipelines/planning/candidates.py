@@ -132,13 +132,14 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
 
 def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:
     architecture, gpu, tp = model.architecture, candidate.gpu, candidate.tp
-    problem = tensor_parallel_problem(architecture, tp)
     if tp > gpu.node_gpus:
-        problem = f"TP {tp} crosses nodes of {gpu.node_gpus} {gpu.gpu_id}, whose links the step time does not know"
-    if problem:
-        return replace(candidate, reason=problem)
+        reason = f"TP {tp} crosses nodes of {gpu.node_gpus} {gpu.gpu_id}, whose links the step time does not know"
+        return replace(candidate, reason=reason)
     try:
         weight = model.weights(candidate.precision)
+        problem = tensor_parallel_problem(architecture, tp, scheme=weight.scheme, engine=candidate.engine.name)
+        if problem:
+            return replace(candidate, reason=problem)
         settings = resolve_settings(
             candidate.engine.name,
             candidate.engine.version,
