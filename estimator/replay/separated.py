@@ -141,15 +141,15 @@ def replay_separated(
                 pool.limits,
                 replicas=pool.replicas,
                 ranks=pool.ranks,
-                clients=min(clients, len(workload)) if pool is decode else 0,
+                clients=0 if computes else min(clients, len(workload)),
                 account=(account_from_s, account_to_s),
                 speculation=pool.speculation,
                 series_bins=series_bins,
-                hands_over=pool is prefill,
+                hands_over=computes,
             ),
             workload.hashes,
         )
-        for pool, p in zip((prefill, decode), steps, strict=True)
+        for pool, p, computes in zip((prefill, decode), steps, (True, False), strict=True)
     ]
     first, second = made
     rejected = (first.requests["outcome"] == state.REJECTED) | (second.requests["outcome"] == state.REJECTED)

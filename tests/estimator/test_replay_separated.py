@@ -33,7 +33,8 @@ ways = st.builds(
 
 def served(workload: Workload, way: Handoff, step: np.ndarray | None = None, **options: Any) -> Separated:
     step = physical_step() if step is None else step
-    return replay_separated(workload, Pool(step, TIGHT, 2), Pool(step, TIGHT, 2), way, **options)
+    pool = Pool(step, TIGHT, 2)
+    return replay_separated(workload, pool, pool, way, **options)
 
 
 @settings(max_examples=80, deadline=None)
