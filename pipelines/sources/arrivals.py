@@ -32,7 +32,8 @@ def written(cell: str, dtype: pl.DataType, options: TraceOptions, column: str = 
 
     Decimals beyond microseconds are cut. A time without a zone is in the declared one. Between 1990 and 2100 only.
     """
-    value, naive = moment(cell, dtype, options)
+    read = pl.col(f"_{column}")
+    value, naive = read.struct.field("utc"), read.struct.field("naive")
     rules = (
         missing(cell),
         Rule(value.is_not_null(), told(cell, "is not a time (YYYY-mm-dd HH:MM:SS, decimals and zone optional)")),
@@ -41,19 +42,27 @@ def written(cell: str, dtype: pl.DataType, options: TraceOptions, column: str = 
             told(cell, f"is outside {EARLIEST} to {LATEST}"),
         ),
     )
-    return [Reading(column, value, rules), Reading(NAIVE, naive)]
+    work = _parsed(cell, dtype, options).alias(f"_{column}")
+    return [Reading(column, value, rules, work), Reading(NAIVE, naive)]
 
 
 def moment(cell: str, dtype: pl.DataType, options: TraceOptions) -> tuple[pl.Expr, pl.Expr]:
     """A written time as naive UTC (NULL where it is none), and whether it had no zone of its own."""
-    if isinstance(dtype, pl.Datetime):
-        typed = pl.col(cell).cast(pl.Datetime("us", dtype.time_zone))
-        if dtype.time_zone is None:
-            return _to_utc(typed, options.timezone), pl.lit(value=True)
-        return typed.dt.convert_time_zone("UTC").dt.replace_time_zone(None), pl.lit(value=False)
-    stamp = pl.col(cell).cast(pl.String)
-    read = stamp.map_batches(partial(_read, zone=options.timezone), _READ, is_elementwise=True)
+    read = _parsed(cell, dtype, options)
     return read.struct.field("utc"), read.struct.field("naive")
+
+
+def _parsed(cell: str, dtype: pl.DataType, options: TraceOptions) -> pl.Expr:
+    """A written time as `utc` and `naive` together."""
+    if not isinstance(dtype, pl.Datetime):
+        stamp = pl.col(cell).cast(pl.String)
+        return stamp.map_batches(partial(_read, zone=options.timezone), _READ, is_elementwise=True)
+    typed = pl.col(cell).cast(pl.Datetime("us", dtype.time_zone))
+    if dtype.time_zone is None:
+        utc = _to_utc(typed, options.timezone)
+    else:
+        utc = typed.dt.convert_time_zone("UTC").dt.replace_time_zone(None)
+    return pl.struct(utc.alias("utc"), pl.lit(value=dtype.time_zone is None).alias("naive"))
 
 
 def ms_between(start: pl.Expr, end: pl.Expr) -> pl.Expr:

@@ -30,11 +30,15 @@ class Rule:
 
 @dataclass(frozen=True, slots=True)
 class Reading:
-    """How a canonical column is had from a row, and the rules the row must keep for it."""
+    """How a canonical column is had from a row, and the rules the row must keep for it.
+
+    `work` is done once, before values and rules, which refer to it by its own name: an underscore first.
+    """
 
     column: str
     value: pl.Expr
     rules: tuple[Rule, ...] = ()
+    work: pl.Expr | None = None
 
 
 def told(cell: str, complaint: str) -> pl.Expr:
@@ -139,7 +143,8 @@ def separate(
     # Lazily in one step, since rules and values share most of their work and Polars then does it once.
     values = {reading.column: f"_read_{reading.column}" for reading in readings}
     read = (reading.value.alias(values[reading.column]) for reading in readings)
-    marked = rows.lazy().with_columns(good.alias("_good"), *read).collect()
+    works = (reading.work for reading in readings if reading.work is not None)
+    marked = rows.lazy().with_columns(*works).with_columns(good.alias("_good"), *read).collect()
     named = (pl.col(name).alias(column) for column, name in values.items())
     kept = marked.lazy().select("line", "_good", *named).filter("_good").drop("_good").collect()
     broken = marked.filter(~pl.col("_good")).drop(values.values())

@@ -22,7 +22,7 @@ FAILURES: tuple[type[BaseException], ...] = (
     pa.ArrowException,
     pl.exceptions.PanicException,
 )
-RAW = pl.struct(pl.exclude("line", "_good")).struct.json_encode()
+RAW = pl.struct(pl.exclude("line", "^_.*$")).struct.json_encode()
 """A row as it stood, for rejected ones."""
 
 
