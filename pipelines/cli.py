@@ -186,6 +186,10 @@ def replay(
     ] = None,
     gpu: Annotated[str | None, typer.Option(help="Accelerator, such as H100-SXM.")] = None,
     tp: Annotated[int, typer.Option(help="Tensor-parallel ranks.", min=1)] = 1,
+    dp: Annotated[
+        int, typer.Option(help="Data-parallel attention ranks in lockstep, of a model with experts.", min=1)
+    ] = 1,
+    ep: Annotated[int, typer.Option(help="Expert-parallel ranks, those of --tp x --dp.", min=1)] = 1,
     engine: Annotated[str | None, typer.Option(help="Engine as name@version; else vllm.")] = None,
     quantization: Annotated[str, typer.Option(help="auto, bf16, fp8, int8, int4, ...")] = "auto",
     kv_cache_dtype: Annotated[str | None, typer.Option(help="auto, bfloat16, fp8, ...")] = None,
@@ -258,6 +262,8 @@ def replay(
             "model": model,
             "gpu": gpu,
             "tp": tp,
+            "dp": dp,
+            "ep": ep,
             "engine": engine,
             "quantization": quantization,
             "kv_cache_dtype": kv_cache_dtype,

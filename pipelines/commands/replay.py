@@ -85,6 +85,7 @@ def run(
         found, both = answer_split(asked, workload, (computes, made), pools, way, serving)
         answered = split_figures(found, both, way, slo)
         before = {
+            "prefill_dp": first.ask.dp,
             "prefill_gpu": first.gpu.gpu_id,
             "prefill_tp": first.ask.tp,
             "prefill_kv_blocks": computes.limits.kv_blocks,
@@ -96,6 +97,7 @@ def run(
         "model": sized.read.model_id,
         "gpu": sized.gpu.gpu_id,
         "tp": sized.ask.tp,
+        "dp": sized.ask.dp,
         "precision": sized.weights.precision,
         "engine": f"{sized.engine}@{sized.version}",
         "replicas": found.replay.replicas,
@@ -165,11 +167,11 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
     import typer
 
     rate = f"{said['clients']} clients" if said["clients"] else f"{said['arrival_rps']:.4g} requests/s"
-    fleet = f"{said['replicas']} x {said['gpu']} / TP{said['tp']}"
+    fleet = _replicas(said["replicas"], said["gpu"], said["tp"], said["dp"])
     if "pools" in said:
         first, second = (said["pools"][name]["replicas"] for name in ("prefill", "decode"))
-        fleet = f"{first} x {said['prefill_gpu']} / TP{said['prefill_tp']} for prefill and {second} x "
-        fleet += f"{said['gpu']} / TP{said['tp']} for decode"
+        prefill = _replicas(first, said["prefill_gpu"], said["prefill_tp"], said["prefill_dp"])
+        fleet = f"{prefill} for prefill and {_replicas(second, said['gpu'], said['tp'], said['dp'])} for decode"
     title = f"{said['model']} ({said['precision']}) on {fleet}, {said['engine']}: {said['requests']:,} requests, {rate}"
     quantiles = percentiles_ms(found)
     columns = sorted({c for row in quantiles.values() for c in row}, key=lambda c: (c != "mean", c))
@@ -204,6 +206,10 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
         more = " (the workload is too short to find the limit)" if said["goodput_saturated"] else ""
         why = f": {said['goodput_reason']}" if said["goodput_reason"] else f"; {said['goodput_binding']} binds there"
         typer.echo(f"goodput of one replica: {said['goodput_rps_per_replica']:.4g} requests/s{more}{why}")
+
+
+def _replicas(n: int, gpu: str, tp: int, dp: int) -> str:
+    return f"{n} x {gpu} / TP{tp}" + (f" x DP{dp}" if dp > 1 else "")
 
 
 def _tell_pools(said: dict[str, Any]) -> None:

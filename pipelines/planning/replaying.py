@@ -80,14 +80,18 @@ class Configuration:
     limits: EngineLimits
     request_s: float
     coefficients: Coefficients
+    ranks: int = 1
+    """Data-parallel attention ranks in lockstep; the step and the limits are one rank's."""
 
 
 def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) -> Configuration:
     """Step parameters and limits of a sized configuration. Raises CapsheetError for one that cannot be replayed."""
     if sized.account is None or not sized.feasible:
         raise CapsheetError(f"{sized.ask.model} on {sized.gpu.gpu_id} does not start: {'; '.join(sized.reasons)}.")
-    if sized.ask.pp > 1 or sized.ask.dp > 1:
-        raise CapsheetError("replay knows tensor-parallel replicas only: leave pipeline and data-parallel sizes at 1.")
+    if sized.ask.pp > 1:
+        raise CapsheetError("replay knows no pipeline stages: leave the pipeline-parallel size at 1.")
+    if sized.ask.dp > 1 and not any(layer.feed_forward.experts for layer in sized.architecture.layers):
+        raise CapsheetError(f"data-parallel ranks of a dense model are replicas: use --replicas {sized.ask.dp}.")
     if math.isnan(sized.gpu.memory_bandwidth_gbs) or math.isnan(sized.gpu.fp16_dense_tflops):
         raise CapsheetError(f"no source gives {sized.gpu.gpu_id}'s memory bandwidth or 16-bit rate: nothing to replay.")
     settings = sized.settings
@@ -106,7 +110,9 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
             sized.gpu,
             sized.ask.tp,
             {**chosen, **sized.ask.coefficients},
+            ep=sized.ask.ep,
             kv_cache_bytes=settings.kv_element_bytes,
+            dp=sized.ask.dp,
         )
         limits = EngineLimits(
             kv_blocks=replay_blocks(
@@ -123,7 +129,7 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
         raise CapsheetError(f"{sized.ask.model}: {error}") from None
     isl, osl = float(load.isl_tokens.mean()), float(load.osl_tokens.mean())
     request_s = outside_s({**chosen, **sized.ask.coefficients}, isl, decode_step_seconds(step, 1.0, isl + osl / 2))
-    return Configuration(step, limits, request_s, chosen)
+    return Configuration(step, limits, request_s, chosen, sized.ask.dp)
 
 
 def workload_of(load: Load) -> Workload:
@@ -229,9 +235,10 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
             request_seconds=made.request_s,
             clients=load.clients,
             series_bins=SERIES_BINS,
+            ranks=made.ranks,
         )
         counted = fleet.counted(result)
-        if slo is None or load.clients or len(workload) < 2 or workload.span_s <= 0:
+        if slo is None or load.clients or made.ranks > 1 or len(workload) < 2 or workload.span_s <= 0:
             return Answer(result, counted, clients=load.clients)
         reach = goodput(
             workload,

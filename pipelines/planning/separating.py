@@ -105,8 +105,8 @@ def answer_split(
     try:
         both = replay_separated(
             workload,
-            Pool(first.step, first.limits, split.prefill_replicas, fleet.router),
-            Pool(second.step, second.limits, split.decode_replicas, fleet.router),
+            Pool(first.step, first.limits, split.prefill_replicas, fleet.router, first.ranks),
+            Pool(second.step, second.limits, split.decode_replicas, fleet.router, second.ranks),
             way,
             request_seconds=second.request_s,
             clients=load.clients,

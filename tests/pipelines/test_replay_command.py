@@ -80,6 +80,18 @@ def test_prefill_and_decode_on_different_replicas(capsheet: Capsheet) -> None:
         assert word in shown.stdout
 
 
+def test_attention_ranks_of_a_model_with_experts_step_together(capsheet: Capsheet) -> None:
+    qwen = ("--model", "Qwen/Qwen3-30B-A3B", "--gpu", "H100-SXM", "--engine", "vllm@0.19.0", "--offline")
+    load = ("--rate", 20, "--isl", 500, "--osl", 50, "--requests", 300)
+    ranks = asked(capsheet, *qwen, *load, "--dp", 4, "--ep", 4)
+    assert (ranks["dp"], ranks["replicas"], ranks["finished_requests"]) == (4, 1, 300)
+    # Ranks share the experts, so each has more room for KV than an engine that holds them all.
+    one = asked(capsheet, *qwen, *load, "--rate", 5)
+    assert ranks["kv_blocks"] > one["kv_blocks"]
+    refused = capsheet("replay", *LLAMA, *load, "--dp", 2)
+    assert refused.returncode == 1 and "use --replicas 2" in refused.stderr
+
+
 def test_a_trace_reaches_a_rate_by_playing_it_faster_or_by_copies_of_it(tmp_path: Path, capsheet: Capsheet) -> None:
     small = Small(tmp_path / "w").write()
     own = asked(capsheet, "--workspace", small.folder)
