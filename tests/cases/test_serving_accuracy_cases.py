@@ -66,8 +66,10 @@ def test_closed_loop_predictions_hold(shared: Path) -> None:
     said = errors(aggregated(shared))
     told("closed loop, aggregated", said)
     assert said["tpot"]["n"] > 1500
-    assert said["tpot"]["median_ape"] <= 0.12 and said["tpot"]["p90_ape"] <= 0.35
-    assert said["ttft"]["median_ape"] <= 0.40
+    # The fit has seen these combinations; docs/accuracy.md says what is left when it has not.
+    assert said["tpot"]["median_ape"] <= 0.05 and said["tpot"]["p90_ape"] <= 0.18
+    assert said["ttft"]["median_ape"] <= 0.12 and said["ttft"]["p90_ape"] <= 0.50
+    assert said["tpot"]["coverage_p10_p90"] >= 0.8 and said["ttft"]["coverage_p10_p90"] >= 0.8
 
 
 def test_thirty_percent_of_a_combination_correct_the_rest(shared: Path) -> None:
@@ -82,7 +84,7 @@ def test_separated_pools_are_predicted(shared: Path) -> None:
     said, corrected = errors(found), errors(correct(found, 0.3).scored)
     told("closed loop, separated", {"as predicted": said, "corrected": corrected})
     assert said["tpot"]["n"] > 150
-    assert said["tpot"]["median_ape"] <= 0.20 and corrected["tpot"]["median_ape"] <= 0.08
+    assert said["tpot"]["median_ape"] <= 0.15 and corrected["tpot"]["median_ape"] <= 0.08
 
 
 def test_corrected_intervals_hold_about_eighty_percent(shared: Path) -> None:
@@ -101,4 +103,6 @@ def test_open_loop_predictions_hold(shared: Path) -> None:
     found = points(predicted(shared, "open_loop"))[0]
     said, corrected = errors(found), errors(correct(found, 0.3).scored)
     told("open loop", {"as predicted": said, "corrected": corrected})
-    assert said["e2e"]["median_ape"] <= 0.12 and said["tpot"]["median_ape"] <= 0.12
+    assert said["e2e"]["median_ape"] <= 0.05 and said["e2e"]["p90_ape"] <= 0.18
+    assert said["ttft"]["median_ape"] <= 0.10 and said["ttft"]["p90_ape"] <= 0.30
+    assert said["ttft_p99"]["median_ape"] <= 0.22
