@@ -138,7 +138,7 @@ def _fleet(console: Console, fleet: Sequence[Mapping[str, Any]], lang: str) -> N
         (
             word(row["tier"], lang),
             row["requests_needed"],
-            row["gpus"] if row["gpus"] is not None else heading("none", lang),
+            _gpus(row, lang),
             row["weights_gib_per_gpu"],
             row["kv_budget_gib_per_gpu"],
             row["max_concurrency"],
@@ -146,6 +146,13 @@ def _fleet(console: Console, fleet: Sequence[Mapping[str, Any]], lang: str) -> N
         for row in fleet
     ]
     _table(console, "fleet", ("tier", "requests", "gpus", "weights", "cache", "held"), rows, lang)
+
+
+def _gpus(row: Mapping[str, Any], lang: str) -> Any:
+    if row["gpus"] is None:
+        return heading("none", lang)
+    across = row["nodes_a_group"] > 1
+    return sentence("across", lang, gpus=row["gpus"], nodes=row["nodes_a_group"]) if across else row["gpus"]
 
 
 def _notes(console: Console, found: Mapping[str, Any], lang: str) -> None:

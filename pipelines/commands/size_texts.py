@@ -68,6 +68,7 @@ SENTENCES = {
         "{isl:,} + {osl:,} token 的请求:单个也不能达标(约束:{bound})。",
     ),
     "not": ("Does not fit: {why}.", "无法部署:{why}。"),
+    "across": ("{gpus}, a group over {nodes} nodes", "{gpus}(一组跨 {nodes} 节点)"),
     "step": ("A decode step of {whole} ms: {parts}.", "一个 decode 步 {whole} ms:{parts}。"),
     "and": ("; ", ";"),
     "warning": ("Warning: {why}.", "警告:{why}。"),

@@ -368,6 +368,7 @@ def fleet_tiers(sized: Sized, catalog: Catalog) -> list[dict[str, Any]]:
                 "max_model_len": length,
                 "tp": found[0] if found else None,
                 "gpus": found[0] * sized.ask.pp * sized.ask.dp if found else None,
+                "nodes_a_group": math.ceil(found[0] / sized.gpu.node_gpus) if found else None,
                 "weights_gib_per_gpu": found[1].weights_gib_per_gpu if found else None,
                 "kv_budget_gib_per_gpu": found[1].kv_budget_gib_per_gpu if found else None,
                 "max_concurrency": found[1].max_concurrency(length) if found else None,

@@ -128,6 +128,7 @@ def test_fleet_tiers_hold_what_they_promise_and_grow() -> None:
     assert [row["tier"] for row in fleet] == ["min", "dev", "prod"]
     for row in fleet:
         assert row["tp"] is None or row["max_concurrency"] >= row["requests_needed"]
+        assert row["tp"] is None or row["nodes_a_group"] == math.ceil(row["tp"] / 8)
     sizes = [row["gpus"] for row in fleet if row["gpus"]]
     assert sizes == sorted(sizes) and sizes
 
