@@ -197,6 +197,12 @@ COMPATIBILITY: Pairs = (
         "{generation} 不支持 bfloat16:命令中已加 --dtype half(float16)",
     ),
     ("an FP8 KV cache is widened as it is read on this card", "此卡读取 FP8 KV 缓存时须展开"),
+    ("the documentation of {engine} names no KV cache in {dtype}", "{engine} 的文档未提及 {dtype} 的 KV 缓存"),
+    (
+        "the scales of an FP4 cache's blocks, about an eighth more, are not counted",
+        "FP4 缓存的块缩放系数(约多八分之一)未计入",
+    ),
+    ("fp8_ds_mla is a layout of latent attention, which this model has not", "fp8_ds_mla 是 MLA 的布局,此模型没有 MLA"),
     ("set {key} to {value} in the YAML of {flags}", "在 {flags} 的 YAML 中设 {key} 为 {value}"),
     ("TensorRT-LLM has no flag for data parallel: start it {n} times", "TensorRT-LLM 无数据并行参数:请启动 {n} 份"),
     (

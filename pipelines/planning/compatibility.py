@@ -26,6 +26,12 @@ _RUNTIME_QUANTISATION = {"vllm": {"fp8"}, "sglang": {"fp8", "int8"}}
 _PLAIN = ("bf16 weights", "fp16 weights")
 _MEASURED = {"NVIDIA"}
 """Makers whose cards the catalogue has start-up logs of, by and large."""
+_KV_TYPES = {
+    "vllm": ({"bfloat16", "float16", "float32", "fp8"}, "vLLM documentation, engine arguments (0.5.3 to 0.8.5)"),
+    "sglang": ({"bfloat16", "float16", "fp8", "fp4"}, "SGLang documentation, server arguments"),
+    "tensorrt-llm": ({"bfloat16", "float16", "fp8", "int8", "fp4"}, "TensorRT-LLM documentation, quantization"),
+}
+"""Types of the KV cache that an engine's documentation names."""
 _TRT_DOCS = "TensorRT-LLM documentation, trtllm-serve"
 
 
@@ -69,6 +75,7 @@ def compatibility(sized: Sized, card: Mapping[str, Any]) -> list[dict[str, Any]]
             "verified",
             "name of the file",
         )
+    _cache_notes(sized, note)
     if remote_code(sized):
         note("the checkpoint runs code of its own (auto_map): read it before trusting it", "verified", "config.json")
     known = sorted({version_key(str(row["version_from"])) for row in sized.profile if row["engine"] == sized.engine})
@@ -131,6 +138,19 @@ def _card_notes(sized: Sized, generation: str, note: Any) -> None:
         )
     if sized.settings.kv_cache_dtype == "fp8" and gpu.fp8_dense_tflops is None:
         note("an FP8 KV cache is widened as it is read on this card", "inferred", "catalogue: dense rates")
+
+
+def _cache_notes(sized: Sized, note: Any) -> None:
+    """What is known of a KV cache in the type asked for."""
+    dtype = sized.settings.kv_cache_dtype
+    named, docs = _KV_TYPES.get(sized.engine, ({dtype}, ""))
+    if dtype not in named:
+        note(f"the documentation of {sized.engine} names no KV cache in {dtype}", "cited", docs)
+    if dtype == "fp4":
+        note("the scales of an FP4 cache's blocks, about an eighth more, are not counted", "assumed", "engine profile")
+    latent = any(layer.attention.kind == "mla" for layer in sized.architecture.layers)
+    if (sized.ask.kv_cache_dtype or "").lower() == "fp8_ds_mla" and not latent:
+        note("fp8_ds_mla is a layout of latent attention, which this model has not", "verified", "config.json")
 
 
 def _tensorrt_notes(sized: Sized, note: Any) -> None:

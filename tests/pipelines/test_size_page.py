@@ -81,6 +81,8 @@ def test_a_chinese_page_holds_no_english_sentence() -> None:
         {"model": "Qwen/Qwen3.5-27B", "engine": "tensorrt-llm@0.17", "quantization": "int4", "dp": 2},
         {"model": "openai/gpt-oss-20b", "engine": "vllm@0.19.0", "gpu_memory_utilization": 0.95, "max_model_len": 8192},
         {"engine": "tensorrt-llm@1.0", "gpu": "MI300X", "quantization": "nvfp4", "kv_cache_dtype": "fp8"},
+        {"kv_cache_dtype": "fp4"},
+        {"kv_cache_dtype": "fp8_ds_mla"},
         {
             "engine": "vllm@0.8.5",
             "gpu": "T4",

@@ -128,6 +128,16 @@ def test_what_no_source_tells_of_a_model_type_is_said() -> None:
     assert {"no source says whether sglang 0.5.4 takes model_type granite"} <= {note["note"] for note in unknown}
 
 
+def test_a_kv_cache_in_a_type_the_engine_does_not_name_is_pointed_out() -> None:
+    def notes(**asked: Any) -> str:
+        return " ".join(note["note"] for note in sized(**asked)["compatibility"])
+
+    assert "vllm names no KV cache in int8" in notes(kv_cache_dtype="int8")
+    assert "names no KV cache" not in notes(kv_cache_dtype="int8", engine="tensorrt-llm@1.0") + notes()
+    assert "an eighth more" in notes(kv_cache_dtype="fp4", engine="sglang@0.5.4")
+    assert "latent attention" in notes(kv_cache_dtype="fp8_ds_mla")
+
+
 def test_versions_outside_what_the_catalogue_tells_apart_are_said() -> None:
     notes = " ".join(note["note"] for note in sized(engine="vllm@0.2.0")["compatibility"])
     assert "takes the oldest figures" in notes
