@@ -30,12 +30,14 @@ _ROW_GROUP = 122_880
 
 @contextmanager
 def loading(con: duckdb.DuckDBPyConnection) -> Iterator[None]:
-    """One transaction of streamed inserts, all of it or nothing."""
+    """One transaction of streamed inserts, all of it or nothing; rows need not lie in the order they come in."""
     con.execute(f"SET memory_limit = '{MEMORY_LIMIT}'")
+    con.execute("SET preserve_insertion_order = false")  # else one thread writes them all
     try:
         with transaction(con):
             yield
     finally:
+        con.execute("RESET preserve_insertion_order")
         con.execute("RESET memory_limit")
 
 
