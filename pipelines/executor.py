@@ -8,6 +8,7 @@ from __future__ import annotations
 import logging
 import os
 import pickle
+import signal
 import socket
 import time
 from collections.abc import Callable, Generator, Iterator, Sequence
@@ -24,6 +25,7 @@ Result = TypeVar("Result")
 
 STARTING_S = 4.0
 """What a process takes to start beside another one: imports and loading compiled code, 2.6 s of CPU (measured)."""
+DIED = "a process that replayed was killed, most likely for want of memory. Free some, or replay fewer at once."
 
 _shared: tuple[str, Any] = ("", None)
 """In a worker process: which work it was last told of, and what all jobs of that have in common."""
@@ -78,6 +80,7 @@ def _in_processes(
 ) -> Generator[Result]:
     """The jobs from number `done` on."""
     from concurrent.futures import ProcessPoolExecutor, as_completed
+    from concurrent.futures.process import BrokenProcessPool
     from multiprocessing import get_context
 
     # Not forked: threads of the libraries that read tables do not survive that.
@@ -92,6 +95,8 @@ def _in_processes(
             while turn in results:
                 yield results.pop(turn)
                 turn += 1
+    except BrokenProcessPool:
+        raise CapsheetError(DIED) from None
     finally:
         pool.shutdown(cancel_futures=True)
 
@@ -99,6 +104,8 @@ def _in_processes(
 def _receive(context: Any) -> None:
     global _shared  # noqa: PLW0603 - a worker process is told once what its jobs share
     _shared = ("", context)
+    # Ctrl-C reaches every process of a terminal; the one that handed out the work answers it.
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
 
 
 def _work(work: Callable[[Any, Job], Result], job: Job) -> Result:
@@ -125,6 +132,8 @@ def _on_ray(
                     turn += 1
         except ray.exceptions.RayTaskError as error:
             raise error.cause from None
+        except ray.exceptions.RayError:
+            raise CapsheetError(DIED) from None
         finally:
             for reference in waiting:
                 ray.cancel(reference)

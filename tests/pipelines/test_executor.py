@@ -27,6 +27,12 @@ def work(context: int, job: int) -> tuple[int, int]:
     return context * job, os.getpid()
 
 
+def die(context: int, job: int) -> int:
+    if job == context:
+        os._exit(9)
+    return job
+
+
 def slow(context: float, job: int) -> int:
     time.sleep(context)
     return os.getpid()
@@ -55,6 +61,11 @@ def test_work_shorter_than_a_process_takes_to_start_stays_here(monkeypatch: pyte
 def test_a_job_that_fails_fails_the_run_with_its_own_message() -> None:
     with pytest.raises(CapsheetError, match=r"^job -1 cannot be done$"):
         list(run_all(work, FACTOR, [4, 9, -1, 16], workers=2))
+
+
+def test_a_process_that_is_killed_is_said_to_be() -> None:
+    with pytest.raises(CapsheetError, match="for want of memory"):
+        list(run_all(die, 3, range(6), workers=2))
 
 
 def test_ray_answers_as_this_machine_does(published: Small) -> None:
