@@ -43,13 +43,13 @@ def roomy(**limits: int) -> EngineLimits:
 
 
 @st.composite
-def workloads(draw: st.DrawFn, block_tokens: int) -> Workload:
+def workloads(draw: st.DrawFn, block_tokens: int, hash_blocks: tuple[int, ...] = (1, 2, 4)) -> Workload:
     """A few dozen requests that meet each other: bursts, ties, prompts that share prefixes of whole trace blocks."""
     n = draw(st.integers(1, 40))
     gaps = draw(st.lists(st.sampled_from([0.0, 0.001, 0.01, 0.1, 1.0]), min_size=n, max_size=n))
     isl = np.asarray(draw(st.lists(st.integers(1, 60), min_size=n, max_size=n)))
     osl = np.asarray(draw(st.lists(st.integers(1, 40), min_size=n, max_size=n)))
-    per_hash = block_tokens * draw(st.sampled_from([1, 2, 4]))
+    per_hash = block_tokens * draw(st.sampled_from(hash_blocks))
     families = draw(st.lists(st.integers(0, 3), min_size=n, max_size=n))
     depths = draw(st.lists(st.integers(0, 5), min_size=n, max_size=n))
     offsets, ids = [0], []

@@ -27,6 +27,8 @@ from tests.estimator.reference_fleet import serve_fleet, serve_separated
 from tests.estimator.replay_cases import physical_step, returning, workloads
 
 ENDS = ("finished", "capped")
+# A run of several blocks under one hash is held whole, by the reference block by block: usage tells them apart.
+ONE_BLOCK_A_HASH = workloads(4, hash_blocks=(1,)) | returning(4)
 
 
 def limits_of(data: st.DataObject, **given_limits: Any) -> EngineLimits:
@@ -56,7 +58,7 @@ def outcome_of(q: Request) -> str:
 @settings(max_examples=100, deadline=None)
 @given(st.data())
 def test_a_fleet_sees_the_times_the_rules_give_it(data: st.DataObject) -> None:
-    workload: Workload = data.draw(workloads(4) | returning(4))
+    workload: Workload = data.draw(ONE_BLOCK_A_HASH)
     n = len(workload)
     limits = limits_of(data)
     warm = limits.prefix_caching and workload.prefix_block_tokens >= 4 and data.draw(st.booleans())
@@ -114,8 +116,7 @@ def test_a_fleet_sees_the_times_the_rules_give_it(data: st.DataObject) -> None:
 @settings(max_examples=120, deadline=None)
 @given(st.data())
 def test_two_pools_and_their_links_see_the_times_the_rules_give_them(data: st.DataObject) -> None:
-    # A run of blocks under one hash is held whole, by the reference block by block: KV on its way makes that show.
-    workload: Workload = data.draw(workloads(4).filter(lambda w: w.prefix_block_tokens == 4) | returning(4))
+    workload: Workload = data.draw(ONE_BLOCK_A_HASH)
     drafts = data.draw(st.sampled_from([None, None, Speculation.per_token(3, 0.6, 1e-3)]))
     routers: st.SearchStrategy[Any] = st.sampled_from(["round_robin", "least_load", "prefix"])
     prefill, decode = (
