@@ -26,6 +26,13 @@ class Tier:
         if self.blocks < 0 or not self.seconds_per_block >= 0 or not self.lookup_seconds >= 0:
             raise ValueError(f"{self}: blocks and seconds must not be negative")
 
+    @classmethod
+    def of_bytes(cls, size_bytes: float, block_bytes: float, bytes_per_s: float, lookup_seconds: float = 0.0) -> Tier:
+        """A tier of `size_bytes` from which blocks of `block_bytes` come at `bytes_per_s`. Raises ValueError."""
+        if not block_bytes > 0 or not bytes_per_s > 0 or not size_bytes >= 0:
+            raise ValueError(f"{size_bytes:g} B in blocks of {block_bytes:g} B at {bytes_per_s:g} B/s: not a tier")
+        return cls(int(size_bytes // block_bytes), block_bytes / bytes_per_s, lookup_seconds)
+
 
 @dataclass(frozen=True, slots=True)
 class Speculation:

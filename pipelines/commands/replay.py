@@ -78,6 +78,8 @@ def run(
     serving = Fleet(**fleet)
     made = configuration(sized, workload, catalog, serving)
     before: dict[str, Any] = {}
+    if separate and serving.host_cache_gib:
+        raise CapsheetError("--host-cache-gib is for replicas that compute their own prompts: leave the pools out.")
     if separate:
         first = size(Ask(**pools.prefill(ask)), read, catalog)
         computes = configuration(first, workload, catalog, serving)

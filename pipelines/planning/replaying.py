@@ -16,7 +16,8 @@ import polars as pl
 
 from estimator.bounds import decode_step_seconds
 from estimator.goodput import Goodput, ServiceLevel, goodput
-from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Workload, arrivals, replay
+from estimator.hardware import GB, GIB
+from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Tier, Workload, arrivals, replay
 from estimator.replay.result import Mask
 from estimator.replay.workload import Floats
 from estimator.step_time import Coefficients, coefficients_for, model_kind, outside_s, step_parameters
@@ -61,6 +62,10 @@ class Fleet:
     prefix_caching: bool = True
     warmup_s: float = 0.0
     drain_s: float = 0.0
+    host_cache_gib: float = 0.0
+    """Host memory for KV the device had no room for, per GPU; `host_gbs` is the way back, GB/s per GPU."""
+    host_gbs: float | None = None
+    async_loads: bool = False
 
     def counted(self, result: Replay) -> Mask:
         """Requests outside warm-up and drain. Raises CapsheetError where none is left."""
@@ -82,6 +87,7 @@ class Configuration:
     coefficients: Coefficients
     ranks: int = 1
     """Data-parallel attention ranks in lockstep; the step and the limits are one rank's."""
+    host: Tier | None = None
 
 
 def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) -> Configuration:
@@ -129,7 +135,18 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
         raise CapsheetError(f"{sized.ask.model}: {error}") from None
     isl, osl = float(load.isl_tokens.mean()), float(load.osl_tokens.mean())
     request_s = outside_s({**chosen, **sized.ask.coefficients}, isl, decode_step_seconds(step, 1.0, isl + osl / 2))
-    return Configuration(step, limits, request_s, chosen, sized.ask.dp)
+    host = _host(fleet, sized.account.kv_bytes_per_token_per_gpu * settings.block_tokens, load)
+    return Configuration(step, limits, request_s, chosen, sized.ask.dp, host)
+
+
+def _host(fleet: Fleet, block_bytes: float, load: Workload) -> Tier | None:
+    if not fleet.host_cache_gib:
+        return None
+    if fleet.host_gbs is None:
+        raise CapsheetError("--host-gbs is missing: what a GPU loads from its host's memory, GB/s.")
+    if not load.prefix_block_tokens or not fleet.prefix_caching:
+        raise CapsheetError("--host-cache-gib keeps prefixes: it needs prefix caching and a trace that has some.")
+    return Tier.of_bytes(fleet.host_cache_gib * GIB, block_bytes, fleet.host_gbs * GB)
 
 
 def workload_of(load: Load) -> Workload:
@@ -236,9 +253,11 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
             clients=load.clients,
             series_bins=SERIES_BINS,
             ranks=made.ranks,
+            host=made.host,
+            async_loads=fleet.async_loads,
         )
         counted = fleet.counted(result)
-        if slo is None or load.clients or made.ranks > 1 or len(workload) < 2 or workload.span_s <= 0:
+        if slo is None or load.clients or made.ranks > 1 or made.host or len(workload) < 2 or workload.span_s <= 0:
             return Answer(result, counted, clients=load.clients)
         reach = goodput(
             workload,
@@ -292,6 +311,7 @@ def figures(found: Answer, slo: ServiceLevel | None) -> dict[str, Any]:
         "preemptions": int(result.preemptions.sum()),
         "prefix_hit_share": float(result.cached_tokens[served].sum())
         / max(1.0, float(result.isl_tokens[served].sum())),
+        "host_tokens": int(result.host_tokens.sum()),
         "busy_share": result.busy_share,
         "queue_limits_share": result.waits_share,
         "queue_limit": _limit(result.waits_share),

@@ -225,6 +225,7 @@ def test_urgent_requests_pass_the_queue() -> None:
     ("make", "message"),
     [
         (lambda: Tier(-1, 0.0), "must not be negative"),
+        (lambda: Tier.of_bytes(2**30, 0.0, 1e9), "not a tier"),
         (lambda: Speculation((0.5, 0.6)), "add up to 1"),
         (lambda: Speculation.per_token(0, 0.5), "at least 1"),
         (lambda: Speculation.per_token(40, 0.5), "at most 31"),

@@ -92,6 +92,31 @@ def test_attention_ranks_of_a_model_with_experts_step_together(capsheet: Capshee
     assert refused.returncode == 1 and "use --replicas 2" in refused.stderr
 
 
+def test_what_the_device_forgot_comes_from_its_host(tmp_path: Path, capsheet: Capsheet) -> None:
+    # Twenty prompts of 6,144 tokens, asked for twice: more than one L40S has room for.
+    rows = [
+        {
+            "timestamp": 8000 * i,
+            "input_length": 6144,
+            "output_length": 4,
+            "hash_ids": [100 * (i % 20) + k for k in range(12)],
+        }
+        for i in range(40)
+    ]
+    trace = tmp_path / "mooncake.jsonl"
+    trace.write_text("".join(json.dumps(row) + "\n" for row in rows))
+    asks = ("--model", "meta-llama/Llama-3.1-8B-Instruct", "--gpu", "L40S", "--engine", "vllm@0.19.0", "--offline")
+    load = (*asks, "--trace", trace, "--gpu-memory-utilization", 0.6)
+    host = ("--host-cache-gib", 100, "--host-gbs", 20)
+    without, within, beside = (asked(capsheet, *load, *how) for how in ((), host, (*host, "--async-loads")))
+    assert without["kv_blocks"] * 16 < 20 * 6144
+    assert without["host_tokens"] == 0 and within["host_tokens"] == beside["host_tokens"] > 19 * 6000
+    assert within["prefix_hit_share"] > without["prefix_hit_share"]
+    assert within["percentiles_ms"]["ttft"]["p50"] < without["percentiles_ms"]["ttft"]["p90"]
+    refused = capsheet("replay", *load, "--host-cache-gib", 100)
+    assert refused.returncode == 1 and "--host-gbs is missing" in refused.stderr
+
+
 def test_a_trace_reaches_a_rate_by_playing_it_faster_or_by_copies_of_it(tmp_path: Path, capsheet: Capsheet) -> None:
     small = Small(tmp_path / "w").write()
     own = asked(capsheet, "--workspace", small.folder)
