@@ -11,6 +11,7 @@ from estimator.goodput import METRICS, ServiceLevel
 from pipelines.commands import show
 from pipelines.commands.size import model_folder
 from pipelines.planning.catalog import shipped
+from pipelines.planning.replay_rows import bucket_figures, search_figures, write_requests
 from pipelines.planning.replaying import (
     Answer,
     Fleet,
@@ -41,6 +42,7 @@ def run(
     attainment: float,
     trace: Path | None,
     trace_format: str,
+    out: Path | None,
     service: str,
     workspace: Path,
     offline: bool,
@@ -111,7 +113,11 @@ def run(
         "clients": asked.clients or None,
         **before,
         **answered,
+        **search_figures(found.goodput),
+        "buckets": bucket_figures(found.replay, found.counted, workload, slo),
     }
+    if out is not None:
+        write_requests(out, found.replay, found.counted)
     show.as_json(said) if json else _tell(said, found)
 
 
@@ -191,6 +197,9 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
         "queue_limit",
     )
     show.as_table([{name: said[name] for name in names}])
+    if len(said["buckets"]) > 1:
+        shown = ("bucket", "requests", "attainment", "ttft_p50_ms", "ttft_p99_ms", "tpot_p50_ms", "tpot_p99_ms")
+        show.as_table([{name: row[name] for name in shown if name in row} for row in said["buckets"]])
     lost = {name: said[f"{name}_requests"] for name in ("capped", "rejected") if said[f"{name}_requests"]}
     for name, n in lost.items():
         typer.echo(f"{n:,} requests {name}: longer than max_model_len or the KV pool allows")

@@ -148,6 +148,14 @@ def test_a_service_of_the_workspace_is_replayed_on_its_own_trace_however_many_fi
     assert other["gpu"] == "L40S" and other["percentiles_ms"]["tpot"]["p50"] > own["percentiles_ms"]["tpot"]["p50"]
 
 
+def test_every_request_and_every_bucket_can_be_had(tmp_path: Path, capsheet: Capsheet) -> None:
+    small, out = Small(tmp_path / "w").write(), tmp_path / "requests.csv"
+    said = asked(capsheet, "--workspace", small.folder, "--out", out)
+    assert len(out.read_text().splitlines()) == said["requests"] + 1
+    assert sum(row["requests"] for row in said["buckets"]) == said["requests_counted"]
+    assert said["goodput_found"] and said["goodput_rps_per_replica"] < said["goodput_failed_rps"]
+
+
 def test_people_get_tables(capsheet: Capsheet) -> None:
     done = capsheet("replay", *LLAMA, "--rate", 2, "--isl", 100, "--osl", 20, "--requests", 50, "--tpot-ms", 50)
     assert done.returncode == 0, done.stderr
