@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
+from functools import cache
 from typing import Any
 
 from estimator.architecture import Architecture
@@ -14,11 +15,13 @@ from estimator.hardware import Accelerator
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
 from estimator.step_time import coefficients_for, model_kind, outside_s, step_parameters
+from estimator.support import supports
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
+from warehouse.catalog import read_catalog
 
 SHORTLIST = 6
 """Candidates of a service that are replayed; the rest are told apart by analysis alone."""
@@ -138,6 +141,7 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     try:
         weight = model.weights(candidate.precision)
         problem = tensor_parallel_problem(architecture, tp, scheme=weight.scheme, engine=candidate.engine.name)
+        problem = problem or _refusal(candidate, architecture)
         if problem:
             return replace(candidate, reason=problem)
         settings = resolve_settings(
@@ -206,6 +210,24 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         status="feasible",
         reason="fits; not yet replayed",
     )
+
+
+def _refusal(candidate: Candidate, architecture: Architecture) -> str:
+    """Why an engine of this version does not start with this model or these weights on this card; empty if it does.
+
+    Cards without BF16 run such weights in FP16: no refusal.
+    """
+    engine, version = candidate.engine.name, candidate.engine.version
+    for support in supports(engine, version, candidate.gpu, architecture, candidate.precision, _support_table()):
+        if support.accepted is False and not support.feature.startswith("bf16"):
+            later = f"; it does from {support.since} on" if support.since else ""
+            return f"{engine} {version} does not take {support.feature}{later} ({support.source})"
+    return ""
+
+
+@cache
+def _support_table() -> list[dict[str, Any]]:
+    return read_catalog("support").to_dicts()
 
 
 def replay_blocks(account: MemoryAccount, settings: EngineSettings, length_tokens: float) -> int:

@@ -8,6 +8,7 @@ Rules for points, besides those of `predictions.points`:
 - Attention ranks inside an aggregated worker (DP attention) do not teach: several files spell the layout in ways that
   cannot be told apart. Separated pools teach TPOT, at a small weight: many speculate, and no column says which. Their
   TTFT hangs on routers and transfers that no column records.
+- An open loop with a mean TTFT above a second teaches nothing: its queue grew, and how long depends on how long it ran.
 - Of files of other results only stages of an open loop teach; offline throughput is a saturated server's.
 """
 
@@ -29,7 +30,7 @@ from estimator.serving.intervals import SPREAD, Spreads, load_kind
 from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, coefficients_for, model_kind
 from pipelines.planning.catalog import shipped
 from pipelines.planning.measurements import read_measurements
-from pipelines.planning.serving.predictions import Point, Value, points, predict_rows, shape, values_of
+from pipelines.planning.serving.predictions import Point, Predicted, Value, points, shape, values_of
 from pipelines.planning.serving.rows import ServingRow, read_cases
 from pipelines.progress import report
 from pipelines.sources.model_names import ModelFolders
@@ -41,6 +42,7 @@ SOURCE = (
     "kubernetes-sigs/inference-perf stages), shrunk to typical values"
 )
 SEPARATED_WEIGHT = 0.15
+GROWING_QUEUE_MS = 1000.0
 _DIGITS = 4
 _LEAST_EFFECT = 0.005
 _WIDER = 1.3
@@ -58,11 +60,13 @@ class Fitted:
 
 
 def teaches(row: ServingRow) -> bool:
-    """Whether a row's configuration is one that the fit learns from (see the rules above)."""
+    """Whether a row is one that the fit learns from (see the rules above)."""
     case = row.case
     if case is None or case.layout.pp > 1 or (case.prefill is not None and case.prefill.pp > 1):
         return False
     if case.prefill is None and case.layout.dp > 1:
+        return False
+    if case.protocol.concurrency is None and row.measured.get("ttft", 0.0) > GROWING_QUEUE_MS:
         return False
     kind = row.cells.get("source_kind", "")
     return not kind or "stage" in kind
@@ -77,7 +81,8 @@ def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, 
     found: list[Point] = []
     for name in FILES:
         rows = read_cases(read_measurements(folder / name).rows, ModelFolders(models), catalog)
-        found += points(predict_rows([row for row in rows if teaches(row)], catalog.profile))[0]
+        # Which points teach must not hang on today's coefficients, or no two fits were the same.
+        found += points([Predicted(row, dict.fromkeys(row.counted, Value(1.0))) for row in rows if teaches(row)])[0]
     others = {row["parameter"]: float(row["value"]) for row in old if row["parameter"] in COEFFICIENT_UNITS}
     design = Design([_measured(point) for point in found], {k: v for k, v in others.items() if k not in NAMES})
     combinations = [(shape(point.case), point.case.accelerator.gpu_id, point.case.engine) for point in found]
