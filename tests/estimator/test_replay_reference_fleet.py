@@ -22,11 +22,10 @@ from estimator.replay import (
     replay,
     replay_separated,
 )
-from tests.estimator.reference_engine import Request
-from tests.estimator.reference_fleet import serve_fleet, serve_separated
+from tests.estimator.reference_fleet import serve_fleet
+from tests.estimator.reference_pools import serve_separated
 from tests.estimator.replay_cases import physical_step, returning, workloads
 
-ENDS = ("finished", "capped")
 # A run of several blocks under one hash is held whole, by the reference block by block: usage tells them apart.
 ONE_BLOCK_A_HASH = workloads(4, hash_blocks=(1,)) | returning(4)
 
@@ -49,10 +48,6 @@ def limits_of(data: st.DataObject, **given_limits: Any) -> EngineLimits:
 
 def same(result: np.ndarray, expected: Any, name: str) -> None:
     np.testing.assert_array_equal(result, np.asarray(expected), err_msg=name)
-
-
-def outcome_of(q: Request) -> str:
-    return "finished" if q.outcome in ENDS else q.outcome
 
 
 @settings(max_examples=100, deadline=None)
