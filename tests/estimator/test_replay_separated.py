@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from estimator.replay import EngineLimits, Handoff, Pool, Separated, Tier, Workload, replay, replay_separated
 from estimator.replay.arrivals import poisson
-from tests.estimator.replay_cases import constant_step, physical_step, roomy, step_of, workloads
+from tests.estimator.replay_cases import constant_step, physical_step, returning, roomy, step_of, workloads
 
 STEP_S = 0.01
 TIGHT = EngineLimits(
@@ -181,6 +181,43 @@ def test_ranks_in_lockstep_lose_nothing_and_rest_only_together(
             starts = np.maximum(w.arrival_s[mine], np.concatenate(([0.0], ends[:-1])))
             asked_s += np.maximum(0.0, ends - starts).sum()
     assert result.busy_share * result.makespan_s * replicas == pytest.approx(asked_s, rel=1e-9)
+
+
+@settings(max_examples=40, deadline=None)
+@given(returning(4), st.integers(1, 3), st.integers(0, 3))
+def test_ranks_and_loads_half_as_fast_under_half_the_rate_are_the_same_machine(
+    w: Workload, ranks: int, clients: int
+) -> None:
+    tier = Tier(60, 2**-9, 2**-8)
+    slow_tier = Tier(60, 2**-8, 2**-7)
+    how: dict[str, Any] = {"ranks": ranks, "clients": clients if ranks > 1 else 0, "async_loads": True}
+    fast = replay(w, physical_step(), TIGHT, host=tier, **how)
+    slow = replay(w.scaled(0.5), physical_step() * 2, TIGHT, host=slow_tier, **how)
+    for name in ("ttft_s", "e2e_s", "queue_s", "itl_max_s"):
+        np.testing.assert_array_equal(2 * getattr(fast, name), getattr(slow, name), err_msg=name)
+    assert np.isfinite(fast.e2e_s[w.isl_tokens < TIGHT.max_model_len]).all()
+    assert (fast.host_tokens <= fast.cached_tokens).all()
+    assert fast.kv_usage_p99 <= 1
+    again = replay(w, physical_step(), TIGHT, host=tier, **how)
+    np.testing.assert_array_equal(fast.e2e_s, again.e2e_s)
+
+
+def test_ranks_of_one_sequence_each_are_as_many_servers_of_one_clock() -> None:
+    # One-step requests, one at a time on each of c ranks: an M/D/c queue whose servers start together on the clock of
+    # the step. With one rank that is M/D/1; with two at the same load each, less waiting than that.
+    n, load = 200_000, 0.6
+    waits = []
+    for ranks in (1, 2):
+        w = Workload.of(poisson(n, ranks * load / STEP_S, seed=8), np.full(n, 5), np.full(n, 1))
+        with_ranks = replay(w, constant_step(STEP_S), roomy(max_num_seqs=1), ranks=ranks)
+        waits.append(with_ranks.queue_s.mean())
+        # A rank without a request runs along with the other.
+        assert (
+            with_ranks.busy_share == pytest.approx(load, rel=0.01) if ranks == 1 else with_ranks.busy_share > load + 0.1
+        )
+        assert (with_ranks.rank == 0).mean() == pytest.approx(1 / ranks, abs=0.15)
+    assert waits[0] == pytest.approx(STEP_S * load / (2 * (1 - load)), rel=0.02)
+    assert waits[1] < waits[0] + STEP_S / 2
 
 
 def test_a_prompt_on_one_rank_holds_up_the_tokens_of_the_others() -> None:
