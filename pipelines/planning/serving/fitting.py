@@ -8,7 +8,7 @@ Rules for points, besides those of `predictions.points`:
 - Attention ranks inside an aggregated worker (DP attention) do not teach: several files spell the layout in ways that
   cannot be told apart. Separated pools teach TPOT, at a small weight: many speculate, and no column says which. Their
   TTFT hangs on routers and transfers that no column records.
-- An open loop with a mean TTFT above a second teaches nothing: its queue grew, and how long depends on how long it ran.
+- An open loop with a mean TTFT above 0.3 s teaches nothing: its prompts take a tenth of that, the rest is a queue.
 - Of files of other results only stages of an open loop teach; offline throughput is a saturated server's.
 """
 
@@ -42,7 +42,7 @@ SOURCE = (
     "kubernetes-sigs/inference-perf stages), shrunk to typical values"
 )
 SEPARATED_WEIGHT = 0.15
-GROWING_QUEUE_MS = 1000.0
+QUEUE_MS = 300.0
 _DIGITS = 4
 _LEAST_EFFECT = 0.005
 _WIDER = 1.3
@@ -66,7 +66,7 @@ def teaches(row: ServingRow) -> bool:
         return False
     if case.prefill is None and case.layout.dp > 1:
         return False
-    if case.protocol.concurrency is None and row.measured.get("ttft", 0.0) > GROWING_QUEUE_MS:
+    if case.protocol.concurrency is None and row.measured.get("ttft", 0.0) > QUEUE_MS:
         return False
     kind = row.cells.get("source_kind", "")
     return not kind or "stage" in kind
