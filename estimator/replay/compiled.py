@@ -5,7 +5,9 @@ Belongs here: the one set of compiler options they share, and what leaves a part
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import gc
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
 from typing import Any, TypeVar
 
 from numba import njit, types
@@ -14,6 +16,18 @@ from numba.extending import overload
 Function = TypeVar("Function", bound=Callable[..., Any])
 
 _OPTIONS: Any = {"no_cpython_wrapper": True, "no_cfunc_wrapper": True, "error_model": "numpy", "_nrt": False}
+
+
+@contextmanager
+def uncollected() -> Iterator[None]:
+    """Without the garbage collector: the compiler makes millions of objects that live, and is a tenth faster for it."""
+    collecting = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
+        if collecting:
+            gc.enable()
 
 
 def inner(function: Function) -> Function:

@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from estimator.replay import state
+from estimator.replay.compiled import uncollected
 from estimator.replay.kernel import run_closed, run_open
 from estimator.replay.limits import EngineLimits
 from estimator.replay.links import new_links, new_moves, new_way
@@ -104,24 +105,25 @@ def replay(
     if warm_hashes is not None:
         _warm(fleet, warm_hashes, workload, limits)
     gone = _outages(outages, replicas)
-    if ranks > 1:
-        run_stepwise(
-            fleet,
-            nowhere(fleet),
-            p,
-            p,
-            gone,
-            new_moves(0),
-            new_links(0),
-            new_way(),
-            (ROUTERS[router], ROUTERS[router]),
-            router_stale_s,
-            request_seconds,
-        )
-    elif clients:
-        run_closed(fleet, p, ROUTERS[router], request_seconds)
-    else:
-        run_open(fleet, p, gone, ROUTERS[router], router_stale_s)
+    with uncollected():
+        if ranks > 1:
+            run_stepwise(
+                fleet,
+                nowhere(fleet),
+                p,
+                p,
+                gone,
+                new_moves(0),
+                new_links(0),
+                new_way(),
+                (ROUTERS[router], ROUTERS[router]),
+                router_stale_s,
+                request_seconds,
+            )
+        elif clients:
+            run_closed(fleet, p, ROUTERS[router], request_seconds)
+        else:
+            run_open(fleet, p, gone, ROUTERS[router], router_stale_s)
     return figures(workload, fleet, request_seconds)
 
 
