@@ -31,6 +31,7 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "collective_us": "us",
     "collective_pcie_us": "us",
     "sequence_overhead_us": "us",
+    "sequence_layer_overhead_us": "us",
     "step_overhead_us": "us",
     "request_seconds": "s",
     "prompt_us_per_token": "us",

@@ -166,7 +166,10 @@ def step_parameters(
     )
     p["moe_layer_overhead_s"] = len(moe) * c["moe_layer_overhead_us"] * 1e-6
     p["prefill_host_s"] = len(layers) * c["prefill_layer_host_us"] * 1e-6
-    p["sequence_overhead_s_per_sequence"] = c["sequence_overhead_us"] * 1e-6
+    # Every sequence is a row of tiles of its own in every layer's attention, however short its context.
+    p["sequence_overhead_s_per_sequence"] = 1e-6 * (
+        c["sequence_overhead_us"] + len(layers) * c["sequence_layer_overhead_us"]
+    )
 
     flops_16 = compute_flops(accelerator, "fp16")
     dense_s = c["dense_flops_factor"] * 2 / compute_flops(accelerator, weights.dense_compute)

@@ -117,7 +117,7 @@ def test_stages_of_higher_load_follow_from_the_two_lowest(shared: Path) -> None:
     assert max(map(abs, off["ttft_p50"])) < 0.20
     assert max(map(abs, off["tpot"])) < 0.10
     assert len(off["saturation"]) == 3
-    # Wanted within 8 %: two series are, the third (prefix caching, 256 sequences) is 16 % low: its steps of many
+    # Wanted within 8 %: two series are, the third (prefix caching, 256 sequences) is 13 % low: its steps of many
     # sequences are priced too high. A refit of the catalogue moves each by several percent.
     assert np.median(np.abs(off["saturation"])) < 0.08
     assert max(map(abs, off["saturation"])) < 0.20
