@@ -12,6 +12,7 @@ from estimator.step_time.coefficients import (
     adjusted,
     coefficients_for,
     gpu_family,
+    measured_on,
     model_kind,
     outside_s,
 )
@@ -29,6 +30,7 @@ __all__ = [
     "adjusted",
     "coefficients_for",
     "gpu_family",
+    "measured_on",
     "model_kind",
     "one_way_link_bytes_per_s",
     "outside_s",

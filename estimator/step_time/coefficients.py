@@ -111,6 +111,16 @@ def model_kind(architecture: Architecture) -> str:
     return "moe" if any(layer.feed_forward.experts for layer in architecture.layers) else "dense"
 
 
+def measured_on(rows: Iterable[Mapping[str, object]], engine: str, gpu_id: str) -> bool:
+    """Whether the fit behind these rows has seen this engine on this accelerator: there are adjustments for it."""
+    return any(
+        str(row["gpu_scope"]) == gpu_id
+        and str(row["engine"]) == engine
+        and str(row["parameter"]).startswith(ADJUSTMENT)
+        for row in rows
+    )
+
+
 def adjusted(value: float, by: float, unit: str) -> float:
     """A coefficient times an adjustment; factors approach 1, the datasheet, and never pass it."""
     if unit != "x":

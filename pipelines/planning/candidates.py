@@ -14,7 +14,7 @@ from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import Accelerator
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
-from estimator.step_time import coefficients_for, model_kind, outside_s, step_parameters
+from estimator.step_time import coefficients_for, measured_on, model_kind, outside_s, step_parameters
 from estimator.support import supports
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
@@ -63,6 +63,8 @@ class Candidate:
     account: MemoryAccount | None = None
     step: Floats | None = None
     model_kind: str = ""
+    step_measured: bool = False
+    """Whether the step-time fit has seen this engine on this accelerator."""
     request_s: float = 0.0
     kv_blocks: int = 0
     isl_mean_tokens: float = 0.0
@@ -166,7 +168,12 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         safety_gib=spec.headroom.memory_gib_per_gpu,
     )
     candidate = replace(
-        candidate, settings=settings, weights=weight, account=account, model_kind=model_kind(architecture)
+        candidate,
+        settings=settings,
+        weights=weight,
+        account=account,
+        model_kind=model_kind(architecture),
+        step_measured=measured_on(catalog.profile, candidate.engine.name, gpu.gpu_id),
     )
     if not account.feasible:
         reason = ". ".join(filter(None, ("; ".join(account.reasons), account.least_change))).rstrip(".")

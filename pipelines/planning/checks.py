@@ -52,6 +52,17 @@ def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
             "Demand is scaled by playing the trace faster: give a longer trace or window, or a smaller demand_factor.",
         )
     )
+    candidate = sized.candidate
+    rows.append(
+        _row(
+            f"{name}: step times were measured on this accelerator",
+            candidate.step_measured,
+            f"{candidate.engine.name} on {candidate.gpu.gpu_id}: "
+            + ("in the fit" if candidate.step_measured else "from its datasheet and its nearest relatives"),
+            "measurements in the fit behind the coefficients",
+            "Benchmark one replica, and hold it against this plan with capsheet accuracy, before buying the fleet.",
+        )
+    )
     reach = sized.goodput
     rows.append(
         _row(

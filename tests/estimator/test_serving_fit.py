@@ -11,7 +11,7 @@ from estimator.hardware import Accelerator
 from estimator.serving import Layout, Protocol, ServingCase, predict
 from estimator.serving.fit import NAMES, PRIORS, Design, Measured, Problem, Scope, leave_out, release
 from estimator.serving.intervals import SPREAD, UNSEEN_WIDENING, Spreads, interval
-from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, adjusted, coefficients_for
+from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, adjusted, coefficients_for, measured_on
 from estimator.weights import weights
 from tests.estimator.step_models import H100, gqa
 
@@ -175,6 +175,12 @@ def test_every_adjustment_that_holds_multiplies(
     assert chosen["layer_overhead_us"] == pytest.approx(2.0 * times)
     assert chosen["step_overhead_us"] == 2.0
     assert ("same fit" in chosen.chosen["layer_overhead_us"].source) == (times > 1)
+
+
+def test_an_accelerator_is_measured_where_it_has_adjustments_of_its_own() -> None:
+    assert measured_on(_rows(), "vllm", "H100-SXM")
+    assert not measured_on(_rows(), "vllm", "H200-SXM")
+    assert not measured_on(_rows(), "sglang", "H100-SXM")
 
 
 @pytest.mark.parametrize(
