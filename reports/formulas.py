@@ -38,6 +38,12 @@ def difference(left: Live, *rights: Live) -> Live:
     return Live("-".join((left.formula, *(r.formula for r in rights))), left.number - sum(r.number for r in rights))
 
 
+def in_whole(amount: Live) -> Live:
+    """The amount rounded to a whole one: what is left of two equal sums after rounding in binary is nothing, not -0."""
+    # Adding 0.0 turns a negative zero into zero.
+    return Live(f"ROUND({amount.formula},0)", round(amount.number, 0) + 0.0)
+
+
 def quotient(left: Live, right: Live) -> Live:
     """left / right, and 0 where right is 0."""
     value = left.number / right.number if right.number else 0

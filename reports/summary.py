@@ -10,7 +10,7 @@ from openpyxl import Workbook
 from reports import styles
 from reports.cost import CostBlock
 from reports.decisions import Decision
-from reports.formulas import Live, difference, stepped, total
+from reports.formulas import Live, difference, in_whole, stepped, total
 from reports.frames import PlanFrames, PreviousPlan, Row, rows_of
 from reports.page import Column, FromRow, Input, Page, Value
 from reports.prediction import METRIC_WORDS, accuracy
@@ -58,7 +58,7 @@ def _keys(
         lines.append(
             (
                 f"Change since version {frames.plan['previous_version']}",
-                difference(cost.usd_per_month, before),
+                in_whole(difference(cost.usd_per_month, before)),
                 '+#,##0" USD a month";-#,##0" USD a month";"none"',
             )
         )

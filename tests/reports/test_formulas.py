@@ -6,7 +6,19 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from reports.formulas import Live, count_of, difference, product, quotient, span, stepped, total, within, worst_of
+from reports.formulas import (
+    Live,
+    count_of,
+    difference,
+    in_whole,
+    product,
+    quotient,
+    span,
+    stepped,
+    total,
+    within,
+    worst_of,
+)
 
 gpus = st.integers(min_value=0, max_value=1_000_000)
 usd = st.floats(min_value=0, max_value=1e9)
@@ -24,6 +36,12 @@ def test_a_step_and_its_rest_lead_from_before_to_now(
     start = cost_before if before else 0.0
     rest = difference(cell("D1", cost_now), cell("C1", start), step)
     assert start + step.number + rest.number == pytest.approx(cost_now, rel=1e-6, abs=1e-3 + abs(step.number) * 1e-9)
+
+
+def test_equal_sums_differ_by_nothing_and_not_by_minus_nothing() -> None:
+    left = in_whole(difference(cell("A1", 0.1 + 0.2), cell("A2", 0.3), cell("A3", 0.00001)))
+    assert str(left.number) == "0.0"
+    assert left.formula == "ROUND(Sheet!$A$1-Sheet!$A$2-Sheet!$A$3,0)"
 
 
 def test_formulas_say_what_was_computed() -> None:
