@@ -54,21 +54,25 @@ class Composition:
 
     def seconds(self, p: Floats) -> tuple[float, float]:
         """Mean TTFT inside the engine and mean TPOT, in seconds, with step parameters `p` (STEP_FIELDS)."""
-        ttft_s, tpot_s = _weighted(p, self.steps)
-        return float(ttft_s), float(tpot_s)
+        seconds = np.zeros((1, 2))
+        price(p[None, :], self.steps, np.zeros(len(self.steps), dtype=np.int64), seconds)
+        return float(seconds[0, 0]), float(seconds[0, 1])
 
 
-@njit(cache=True)
-def _weighted(p: Floats, steps: Floats) -> tuple[float, float]:
-    ttft_s = 0.0
-    tpot_s = 0.0
+@njit(cache=False)
+def price(p: Floats, steps: Floats, row: NDArray[np.int64], seconds: Floats) -> None:
+    """Add every kind of step to the mean TTFT and TPOT, `seconds` (cases, 2), of the case it belongs to.
+
+    `p` are step parameters, (cases, STEP_FIELDS); `row` names the case of each of `steps` (columns as COLUMNS).
+    Not kept on disk: Numba would not see that `step_seconds` changed, and price with yesterday's.
+    """
     for k in range(len(steps)):
+        i = row[k]
         s = steps[k]
-        windowed = min(s[2], s[1] * p[WINDOW_INDEX])
-        seconds = step_seconds(p, s[0], s[1], s[2], windowed, s[3], s[4])
-        ttft_s += s[5] * seconds
-        tpot_s += s[6] * seconds
-    return ttft_s, tpot_s
+        windowed = min(s[2], s[1] * p[i, WINDOW_INDEX])
+        t = step_seconds(p[i], s[0], s[1], s[2], windowed, s[3], s[4])
+        seconds[i, 0] += s[5] * t
+        seconds[i, 1] += s[6] * t
 
 
 @lru_cache(maxsize=16_384)

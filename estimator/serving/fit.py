@@ -18,17 +18,16 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 import numpy as np
-from numba import njit
 from numpy.typing import NDArray
 from scipy.linalg import solve
 from scipy.sparse import csr_array
 
 from estimator.bounds import MeanLoad, concurrency_at
 from estimator.serving.case import ServingCase
-from estimator.serving.composition import COLUMNS
+from estimator.serving.composition import COLUMNS, price
 from estimator.serving.predict import closed_loop, parameters
 from estimator.serving.separated import balance
-from estimator.step_time import COEFFICIENT_UNITS, WINDOW_INDEX, gpu_family, model_kind, step_seconds
+from estimator.step_time import COEFFICIENT_UNITS, WINDOW_INDEX, gpu_family, model_kind
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
@@ -187,22 +186,11 @@ class Design:
         c = np.exp(log_coefficients)
         p = self.constant + np.einsum("nfk,nk->nf", self.basis, c)
         seconds = np.zeros((len(p), 2))
-        _price(p, self.steps, self.row, seconds)
+        price(p, self.steps, self.row, seconds)
         outside_s = c[:, _REQUEST] + self.isl * c[:, _PROMPT] * 1e-6 + self.clients * c[:, _CLIENT] * 1e-3
         seconds[:, 0] += outside_s + (self.wait_steps + c[:, _LATER]) * seconds[:, 1]
         logs: Floats = np.log(seconds * 1e3)
         return logs
-
-
-@njit(cache=True)
-def _price(p: Floats, steps: Floats, row: NDArray[np.int64], seconds: Floats) -> None:
-    for k in range(len(steps)):
-        i = row[k]
-        s = steps[k]
-        windowed = min(s[2], s[1] * p[i, WINDOW_INDEX])
-        t = step_seconds(p[i], s[0], s[1], s[2], windowed, s[3], s[4])
-        seconds[i, 0] += s[5] * t
-        seconds[i, 1] += s[6] * t
 
 
 def _basis(case: ServingCase, others: Mapping[str, float]) -> tuple[Floats, Floats]:
