@@ -27,11 +27,10 @@ from estimator.serving.case import ServingCase
 from estimator.serving.composition import COLUMNS, price
 from estimator.serving.predict import closed_loop, parameters
 from estimator.serving.separated import balance
-from estimator.step_time import COEFFICIENT_UNITS, WINDOW_INDEX, gpu_family, model_kind
+from estimator.step_time import COEFFICIENT_UNITS, SHARPNESS, WINDOW_INDEX, gpu_family, model_kind
 
 Floats = NDArray[np.float64]
 Bools = NDArray[np.bool_]
-Key = tuple[str, ...]
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,7 +79,6 @@ _ERROR = (0.12, 0.06)
 _FREEDOM = 4.0
 _BALANCE = 0.3
 """A combination of n points weighs n ** (1 - this): long sweeps do not drown short ones."""
-_SHARP = 8.0
 
 
 _RELEASE_PARTS = {"vllm": 2}
@@ -252,7 +250,7 @@ class Problem:
         self.spread = np.maximum(np.array(spreads), 1e-9)
         self.typical = np.log([PRIORS[n].typical for n in NAMES])
         # Factors are 1 + ...: a soft floor, so that the typical value stays itself.
-        self.typical[_FACTOR] = np.log(np.expm1(_SHARP * self.typical[_FACTOR])) / _SHARP
+        self.typical[_FACTOR] = np.log(np.expm1(SHARPNESS * self.typical[_FACTOR])) / SHARPNESS
         counts = Counter(combinations)
         weight = np.array(
             [one.weight * counts[c] ** -_BALANCE for one, c in zip(design.measured, combinations, strict=True)]
@@ -264,8 +262,8 @@ class Problem:
         """Log coefficients of every point and their derivative by the sum of effects."""
         x = self.typical + effects[self.at].sum(axis=1)
         logs, slope = x.copy(), np.ones_like(x)
-        z = _SHARP * x[:, _FACTOR]
-        logs[:, _FACTOR] = np.logaddexp(0.0, z) / _SHARP
+        z = SHARPNESS * x[:, _FACTOR]
+        logs[:, _FACTOR] = np.logaddexp(0.0, z) / SHARPNESS
         slope[:, _FACTOR] = 1.0 / (1.0 + np.exp(-z))
         return logs, slope
 
@@ -334,7 +332,7 @@ class Problem:
                 continue
             if scope == Scope(scope.engine):
                 x = self.typical + row
-                x[_FACTOR] = np.logaddexp(0.0, _SHARP * x[_FACTOR]) / _SHARP
+                x[_FACTOR] = np.logaddexp(0.0, SHARPNESS * x[_FACTOR]) / SHARPNESS
                 engines[scope.engine] = dict(zip(NAMES, np.exp(x).tolist(), strict=True))
             else:
                 multipliers[scope] = dict(zip(NAMES, np.exp(row).tolist(), strict=True))

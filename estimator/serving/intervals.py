@@ -10,6 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from estimator.serving.case import ServingCase
+from estimator.step_time import ADJUSTMENT
 
 SPREAD = "measured_over_predicted"
 """Catalogue parameters of spreads are named SPREAD_p10:METRIC@LOAD and SPREAD_p90:METRIC@LOAD."""
@@ -32,7 +33,7 @@ class Spreads:
             engine, parameter, scope = str(row["engine"]), str(row["parameter"]), str(row["gpu_scope"])
             if parameter.startswith(SPREAD):
                 values[engine, parameter] = float(str(row["value"]))
-            elif parameter.startswith("adjust:") and scope != "*":
+            elif parameter.startswith(ADJUSTMENT) and scope != "*":
                 seen.add((engine, scope))
         return cls(values, frozenset(seen))
 

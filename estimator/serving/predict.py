@@ -14,8 +14,8 @@ from numpy.typing import NDArray
 from estimator.replay import EngineLimits, Workload, replay
 from estimator.serving.case import ServingCase
 from estimator.serving.composition import Composition, Load, composition, per_rank
-from estimator.serving.separated import separated_seconds
-from estimator.step_time import step_parameters
+from estimator.serving.separated import pool_parameters, separated_seconds
+from estimator.step_time import outside_s
 
 METRICS = ("ttft_mean_ms", "tpot_mean_ms", "e2e_mean_ms", "ttft_p99_ms")
 """What `predict` answers, each None where it has no figure."""
@@ -33,26 +33,13 @@ Floats = NDArray[np.float64]
 
 def parameters(case: ServingCase, coefficients: Mapping[str, float]) -> Floats:
     """Step parameters of the case's engine; of one rank with DP attention."""
-    layout = case.layout
-    return step_parameters(
-        case.architecture,
-        case.weights,
-        case.accelerator,
-        layout.tp,
-        coefficients,
-        layout.ep,
-        case.kv_cache_bytes,
-        layout.dp,
-    )
+    return pool_parameters(case, case.layout, coefficients)
 
 
 def request_s(case: ServingCase, coefficients: Mapping[str, float]) -> float:
     """Seconds of a request outside the engine: per request, per prompt token, and per client of a closed loop."""
-    return (
-        coefficients["request_seconds"]
-        + case.isl_tokens * coefficients["prompt_us_per_token"] * 1e-6
-        + (case.protocol.concurrency or 0.0) * coefficients["client_overhead_ms"] * 1e-3
-    )
+    clients = case.protocol.concurrency or 0.0
+    return outside_s(coefficients, case.isl_tokens, 0.0) + clients * coefficients["client_overhead_ms"] * 1e-3
 
 
 def closed_loop(case: ServingCase) -> Composition:

@@ -41,8 +41,10 @@ def _settled(case: ServingCase, coefficients: Mapping[str, float]) -> tuple[floa
         raise ValueError("separated pools are predicted in a closed loop only")
     mean_ratio = (protocol.shortest_ratio + 1) / 2
     isl, osl = case.isl_tokens * mean_ratio, max(2.0, case.osl_tokens * mean_ratio)
-    decode_p = _parameters(case, case.layout, coefficients)
-    one_s = prefill_seconds(_parameters(case, prefill, coefficients), isl, max(case.max_num_batched_tokens, round(isl)))
+    decode_p = pool_parameters(case, case.layout, coefficients)
+    one_s = prefill_seconds(
+        pool_parameters(case, prefill, coefficients), isl, max(case.max_num_batched_tokens, round(isl))
+    )
     servers = prefill.workers * prefill.dp
     handoff_s = _handoff_s(case, prefill, isl)
     clients = protocol.concurrency
@@ -67,7 +69,8 @@ def _settled(case: ServingCase, coefficients: Mapping[str, float]) -> tuple[floa
     return ttft_s, tpot_s, max(1.0, decoding / ranks), context
 
 
-def _parameters(case: ServingCase, layout: Layout, coefficients: Mapping[str, float]) -> Floats:
+def pool_parameters(case: ServingCase, layout: Layout, coefficients: Mapping[str, float]) -> Floats:
+    """Step parameters of a worker of one pool; of one rank with DP attention."""
     return step_parameters(
         case.architecture,
         case.weights,

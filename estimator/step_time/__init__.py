@@ -7,6 +7,7 @@ coefficients (`coefficients`). Does not: fitting coefficients, replaying steps, 
 from estimator.step_time.coefficients import (
     ADJUSTMENT,
     COEFFICIENT_UNITS,
+    SHARPNESS,
     Coefficient,
     Coefficients,
     adjusted,
@@ -22,6 +23,7 @@ from estimator.step_time.physics import one_way_link_bytes_per_s, step_parameter
 __all__ = [
     "ADJUSTMENT",
     "COEFFICIENT_UNITS",
+    "SHARPNESS",
     "STEP_FIELDS",
     "STEP_TERMS",
     "WINDOW_INDEX",

@@ -53,7 +53,7 @@ ADJUSTMENT = "adjust:"
 """Rows of the catalogue so named multiply a coefficient where they hold: a fit's departures from the engine's value."""
 _SAME_RATE = {"fp16": "bf16", "nvfp4": "fp4", "mxfp4": "fp4"}
 """Precisions that benchmarks name alike."""
-_SHARPNESS = 8.0
+SHARPNESS = 8.0
 """Of the soft floor at 1 under factors: a factor of 1.15 is as asked within 3 %, and none gets below 1."""
 
 
@@ -125,7 +125,7 @@ def adjusted(value: float, by: float, unit: str) -> float:
     """A coefficient times an adjustment; factors approach 1, the datasheet, and never pass it."""
     if unit != "x":
         return value * by
-    return float((1.0 + (max(value, 1.0) ** _SHARPNESS - 1.0) * by**_SHARPNESS) ** (1.0 / _SHARPNESS))
+    return float((1.0 + (max(value, 1.0) ** SHARPNESS - 1.0) * by**SHARPNESS) ** (1.0 / SHARPNESS))
 
 
 def outside_s(coefficients: Mapping[str, float], isl_tokens: float, step_s: float) -> float:
