@@ -232,8 +232,10 @@ class Place:
         self.spec, self.sha256 = _load(self.file)
 
     def path(self, source: str) -> Path:
-        """A path of the file, relative to the workspace."""
-        return self.folder / Path(source).expanduser()
+        """A path of the file, relative to the workspace. Raises SourceError for a home folder nobody has."""
+        from pipelines.sources.base import expanded  # here: readers take longer to import than a file to check
+
+        return self.folder / expanded(source)
 
     def line_of(self, *keys: str | int) -> str:
         """`file:line` of a key, for messages."""

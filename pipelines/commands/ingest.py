@@ -18,7 +18,7 @@ import typer
 from pipelines.commands import show
 from pipelines.commands.bar import progress_bar
 from pipelines.ingest import ingest_source
-from pipelines.sources.base import REJECTED_SCHEMA, SourceError
+from pipelines.sources.base import REJECTED_SCHEMA, SourceError, expanded
 from pipelines.sources.locations import Found, find, is_remote
 from pipelines.sources.traces import SETTLED, settle, stream_trace
 from pipelines.workspace import FILE_NAME, Place, TraceSpec
@@ -150,7 +150,7 @@ def _as_named(place: Place, source: str, known: Mapping[str, object]) -> str:
     """The source as the workspace names it: its own word, else the path from the workspace's folder."""
     if source in known or is_remote(source):
         return source
-    path = Path(source).expanduser().absolute()
+    path = expanded(source).absolute()
     for name in known:
         if not is_remote(name) and place.path(name).absolute() == path:
             return name

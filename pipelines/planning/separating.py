@@ -30,8 +30,8 @@ from pipelines.planning.sizing import Sized
 from warehouse.errors import CapsheetError
 
 FIRST_TOKEN: dict[str, FirstToken] = {"vllm": "decode", "sglang": "with_kv"}
-"""vLLM's decode instance computes the last token of the prompt again (`_update_waiting_for_remote_kv`, scheduler.py);
-SGLang's gets the first token with the KV (`MetadataBuffers`, disaggregation/utils.py)."""
+"""Where clients get the first token from, by engine (assumed: held against no version's source or log; `--first-token`
+overrides it). vLLM's decode instance computes the last token of the prompt again, SGLang's gets it with the KV."""
 _WAITS = ("blocks_wait", "post", "link_wait", "transfer", "place_wait", "visible_wait")
 
 

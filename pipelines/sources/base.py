@@ -10,6 +10,7 @@ import hashlib
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass
+from pathlib import Path
 
 import polars as pl
 
@@ -105,6 +106,14 @@ def fingerprint(content_sha256: str, format_name: str, options: Mapping[str, obj
     """SHA-256 of a source's bytes together with how they were read: other options, other fingerprint."""
     how = json.dumps({"format": format_name, "options": dict(options)}, sort_keys=True, default=str)
     return hashlib.sha256(f"{content_sha256}\n{how}".encode()).hexdigest()
+
+
+def expanded(text: str) -> Path:
+    """A path with its ~ resolved. Raises SourceError where nobody has that home."""
+    try:
+        return Path(text).expanduser()
+    except RuntimeError:
+        raise SourceError(f"{shown(text)}: there is no such home folder. Write the whole path.") from None
 
 
 def shown(text: str, limit: int = 60) -> str:

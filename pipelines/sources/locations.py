@@ -18,7 +18,7 @@ from typing import Any
 from urllib.parse import unquote, urlsplit
 
 from pipelines.progress import report
-from pipelines.sources.base import SourceError, shown
+from pipelines.sources.base import SourceError, expanded, shown
 
 _GLOB = re.compile(r"[*?\[]")
 _DAY_KEYS = ("date", "dt", "day", "ds")
@@ -80,7 +80,7 @@ def find(source: str, folder: Path) -> list[Found]:
     """
     if is_remote(source):
         return _find_remote(source)
-    path = folder / Path(source).expanduser()
+    path = folder / expanded(source)
     if path.is_dir() and not any(path.glob("chunk-*-trace.csv")):
         return _several(source, path, path.rglob("*"), folder)
     if _GLOB.search(source) and not path.exists():

@@ -16,7 +16,7 @@ from typing import Any
 
 import polars as pl
 
-from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, shown
+from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, expanded, fingerprint, shown
 from pipelines.sources.checkpoint import (
     INDEX,
     checkpoint_bytes,
@@ -98,7 +98,7 @@ def read_model(
     page = _PAGE.fullmatch(spec)
     if page is not None:
         spec = f"modelscope:{page['id']}" if page["ms"] else page["id"]
-    path = folder / _expanded(spec) if "\x00" not in spec else None
+    path = folder / expanded(spec) if "\x00" not in spec else None
     looks_local = spec.startswith((".", "/", "~")) or spec.endswith(".json")
     if path is not None and (looks_local or exists(path)):
         if revision is not None:
@@ -126,14 +126,6 @@ def read_model(
     from pipelines.sources import hub as huggingface
 
     return huggingface.read(named, revision, offline=offline, cache=cache, endpoint=endpoint)
-
-
-def _expanded(spec: str) -> Path:
-    """A path with its ~ resolved. Raises SourceError where nobody has that home."""
-    try:
-        return Path(spec).expanduser()
-    except RuntimeError:
-        raise SourceError(f"{shown(spec)}: there is no such home folder. Write the whole path.") from None
 
 
 def exists(path: Path) -> bool:

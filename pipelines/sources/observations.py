@@ -13,7 +13,7 @@ from pathlib import Path, PurePosixPath
 import polars as pl
 
 from pipelines.sources import delimited, inference_perf
-from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
+from pipelines.sources.base import SourceError, SourceRead, expanded, fingerprint, rejected_rows, shown
 from pipelines.sources.files import Opened, open_source
 from warehouse import registry
 from warehouse.contracts import violations
@@ -74,7 +74,7 @@ def _read(name: str, file: Path, declared: dict[str, object], format: str) -> So
 
 def _matches(folder: Path, source: str) -> list[tuple[str, Path]]:
     """Files to read, with the names they go by: the source's own, its pattern filled in."""
-    path = folder / Path(source).expanduser()
+    path = folder / expanded(source)
     if not glob.has_magic(source) or path.exists():
         return [(source, path)]
     fixed = next(index for index, part in enumerate(path.parts) if glob.has_magic(part))

@@ -13,7 +13,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines.sources import SourceError, SourceRead, check_tolerance, read_model, read_observations, read_trace
-from pipelines.sources.base import rejected_rows
+from pipelines.sources.base import expanded, rejected_rows
+from pipelines.sources.locations import find
 
 HEADERS = {
     "azure": ("t.csv", "TIMESTAMP,ContextTokens,GeneratedTokens", "2026-01-05 08:00:00.1234567,374,44"),
@@ -368,3 +369,17 @@ def test_json_rows_in_are_rows_kept_and_rows_rejected(
     assert got.rows_read == len(rows) + 2
     assert got.rows_read == got.frame.height + got.rejected.height
     assert {1, len(rows) + 2} <= set(got.frame["line"])
+
+
+@pytest.mark.parametrize(
+    "open_it",
+    [
+        find,
+        lambda text, folder: read_observations(folder, text),
+        lambda text, folder: read_model(text, folder=folder),
+        lambda text, folder: expanded(text),
+    ],
+)
+def test_a_home_folder_nobody_has_is_said_at_every_door(open_it: Callable[[str, Path], object], tmp_path: Path) -> None:
+    with pytest.raises(SourceError, match="no such home folder"):
+        open_it("~nosuchuser/trace.csv", tmp_path)
