@@ -22,7 +22,7 @@ from estimator.replay.result import Replay, Series
 from estimator.replay.routing import ROUTERS
 from estimator.replay.stepwise import run_stepwise
 from estimator.replay.workload import Floats, Ints, Workload
-from estimator.step_time import STEP_FIELDS, WINDOW_INDEX, step_seconds
+from estimator.step_time import STEP_FIELDS, WINDOW_INDEX, is_whole, step_seconds
 
 Router = Literal["least_load", "round_robin", "prefix"]
 
@@ -194,7 +194,7 @@ def nowhere(fleet: state.Fleet) -> state.Fleet:
 def checked_step(step: Floats) -> Floats:
     """The parameters of a step as compiled code takes them. Raises ValueError for those of no step."""
     p = np.ascontiguousarray(step, dtype=np.float64)
-    if p.shape != (len(STEP_FIELDS),):
+    if not is_whole(p):
         raise ValueError(f"step holds {p.size} parameters: estimator.step_time.STEP_FIELDS names {len(STEP_FIELDS)}")
     least = float(step_seconds(p, 1.0, 1.0, 1.0, 1.0, 0.0, 0.0))
     if not np.isfinite(least) or least <= 0:
