@@ -15,7 +15,7 @@ from pipelines.sources.arrivals import relative
 from pipelines.sources.columns import Reading, Rule, text, whole
 from pipelines.sources.layout import Cells, Layout, Prepare, TraceOptions
 from pipelines.sources.mooncake import fits
-from pipelines.sources.prompts import characters, estimated
+from pipelines.sources.prompts import answer, characters, estimated, lengths_note
 
 BLOCK_TOKENS = 512
 _MODES = ("input_length", "text_input", "messages", "payload")
@@ -82,23 +82,18 @@ def _readings(_: str, __: Cells, options: TraceOptions, ___: Sequence[str]) -> t
     readings = [
         Reading(arrival.column, arrival.value, (placed, *arrival.rules)),
         Reading("isl_tokens", pl.coalesce(isl.value, estimated("characters", options)), isl.rules),
-        whole("osl_tokens", "output_length", least=0, required=False),
+        answer("output_length", options),
         Reading("prefix_hashes", hashes, (Rule(hashes.is_null() | fit.holds, fit.reason),)),
         Reading("prefix_block_tokens", pl.when(hashes.is_not_null()).then(pl.lit(block, pl.Int32))),
         text("session_id", "session_id"),
         whole("max_tokens", "max_tokens", least=0, required=False),
     ]
     said = "declared" if options.time_unit else "the format's own"
-    texts = (
-        f"1 token a {options.characters_per_token:g} characters (declared)"
-        if options.characters_per_token
-        else "unknown"
-    )
     return readings, [
         f"timestamp and delay in {unit} ({said}) from {options.start_at}",
         "a delayed turn stands its delay after the turn before was sent",
         f"prefix blocks of {block} tokens, the last one partial",
-        f"input lengths of texts: {texts}",
+        lengths_note(options),
     ]
 
 
@@ -108,7 +103,7 @@ AIPERF = Layout(
     required=("timestamp", "input_length", "output_length", "hash_ids"),
     optional=("delay", "session_id", "characters", "max_tokens"),
     readings=_readings,
-    heeds=("start_at", "time_unit", "block_tokens", "characters_per_token"),
+    heeds=("start_at", "time_unit", "block_tokens", "characters_per_token", "output_tokens"),
     containers=("json",),
     cell_types={
         **{name: pl.Float64() for name in ("timestamp", "delay", "input_length", "output_length", "characters")},

@@ -28,7 +28,13 @@ REJECTED_SCHEMA = pl.Schema(polars_schema(table("rejected_row")))
 
 
 class SourceError(CapsheetError):
-    """A source cannot be read at all. One line: what, which file and line, what to do."""
+    """A source cannot be read at all. One line: what, which file and line, what to do.
+
+    A name may hold line breaks or turn the direction of writing: what does not print is escaped.
+    """
+
+    def __init__(self, message: str) -> None:
+        super().__init__("".join(c if c.isprintable() else repr(c)[1:-1] for c in message))
 
 
 @dataclass(frozen=True, slots=True)
@@ -92,8 +98,12 @@ def refuse_broken(
             f"{source_file}: {broken:,} of {rows_read:,} rows ({share:.1%}) are broken and "
             f"{max_rejected_share:.1%} may be. First: {shown}. Mend the file, or raise max_rejected_share."
         )
-    why = f" First: {shown}." if shown else " None was served with known lengths."
-    raise SourceError(f"{source_file}: no row of {rows_read:,} can be planned with.{why} Name another file.")
+    if shown:
+        why, remedy = f"First: {shown}.", "Name another file."
+    else:
+        why = "None was served with known lengths."
+        remedy = "Where a file has prompts as text, set characters_per_token and output_tokens; else name another file."
+    raise SourceError(f"{source_file}: no row of {rows_read:,} can be planned with. {why} {remedy}")
 
 
 def rejected_rows(source_file: str, rows: list[tuple[int, str, str]]) -> pl.DataFrame:

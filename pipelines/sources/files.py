@@ -27,6 +27,8 @@ LINE_BYTES = 2**20
 Packing = Literal["", "gzip", "zstd"]
 
 _HEAD_BYTES = 64 * 2**10
+_LONGEST_HEAD_BYTES = 64 * 2**20
+"""Of a file whose first line is longer than a head: what detection needs is on that line, all of it."""
 _NEVER = b"\x1f"
 """A separator that no line holds: with it, a line is one cell."""
 _ARCHIVES = {b"PK\x03\x04": "a zip archive or a workbook", b"BZh": "bzip2"}
@@ -46,7 +48,10 @@ class Opened:
     kind: Literal["text", "parquet"]
     packing: Packing
     first_lines: tuple[str, ...]
-    """The first lines that are not blank, as far as 64 KiB reach; the first of all is known to be UTF-8."""
+    """The first lines that are not blank, as far as 64 KiB reach, or the first alone where it is longer (up to 64 MiB).
+
+    The first of all is known to be UTF-8.
+    """
 
 
 @dataclass(frozen=True, slots=True)
@@ -89,8 +94,8 @@ def open_source(path: Path, name: str) -> Opened:
         if magic.startswith(mark):
             raise SourceError(f"{name} is {what}, not text. Unpack or export it as CSV, JSONL, gzip, zstd or Parquet.")
     packing: Packing = next((how for mark, how in _PACKED.items() if magic.startswith(mark)), "")
-    head = _head(path, name, packing)
-    return Opened(path, name, size, sha256, "text", packing, _first_lines(head, name))
+    head, cut = _head(path, name, packing)
+    return Opened(path, name, size, sha256, "text", packing, _first_lines(head, name, cut=cut))
 
 
 def _stream(path: Path, packing: Packing) -> IO[bytes]:
@@ -103,10 +108,23 @@ def _stream(path: Path, packing: Packing) -> IO[bytes]:
             return path.open("rb")
 
 
-def _head(path: Path, name: str, packing: Packing) -> bytes:
+def _head(path: Path, name: str, packing: Packing) -> tuple[bytes, bool]:
+    """The beginning of a text file, at least its first line where that is not absurdly long; and whether it is cut."""
     try:
         with _stream(path, packing) as stream:
-            return stream.read(_HEAD_BYTES)
+            head = stream.read(_HEAD_BYTES)
+            if len(head) < _HEAD_BYTES:
+                return head, False
+            parts = [head]
+            # A list is a document, whose lines say nothing.
+            if b"\n" not in head.lstrip() and not head.lstrip().startswith(b"["):
+                while (more := stream.read(2**20)) and len(parts) < _LONGEST_HEAD_BYTES >> 20:
+                    parts.append(more)
+                    if b"\n" in more:
+                        break
+                else:
+                    return b"".join(parts), bool(more)
+            return b"".join(parts), True
     except (EOFError, zlib.error, OSError) as error:
         raise _damaged(name, error) from None
 
@@ -117,14 +135,14 @@ def _damaged(name: str, error: Exception) -> SourceError:
     return SourceError(f"{name} cannot be unpacked: {error}. Download or copy it again.")
 
 
-def _first_lines(head: bytes, name: str) -> tuple[str, ...]:
-    first = _first_line(head, name)
+def _first_lines(head: bytes, name: str, *, cut: bool) -> tuple[str, ...]:
+    first = _first_line(head, name, cut=cut)
     others = head.decode("utf-8", errors="replace").lstrip("\ufeff").lstrip().split("\n")[1:]
-    whole = others[:-1] if len(head) == _HEAD_BYTES else others
+    whole = others[:-1] if cut else others
     return (first, *(line for line in whole if line.strip()))
 
 
-def _first_line(head: bytes, name: str) -> str:
+def _first_line(head: bytes, name: str, *, cut: bool) -> str:
     for mark, encoding in _WIDE:
         if head.startswith(mark):
             raise SourceError(f"{name} is {encoding}, not UTF-8. Save it as UTF-8.")
@@ -146,7 +164,7 @@ def _first_line(head: bytes, name: str) -> str:
         return line.decode("utf-8")
     except UnicodeDecodeError as error:
         # A head that ends inside a character is cut, not wrong.
-        if error.start >= len(line) - 4 and len(head) == _HEAD_BYTES:
+        if error.start >= len(line) - 4 and cut:
             return line[: error.start].decode("utf-8")
         raise SourceError(
             f"{name}, line 1 is not UTF-8 (byte {error.start + 1}): {shown(text)}. Save the file as UTF-8."

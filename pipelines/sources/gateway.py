@@ -7,6 +7,7 @@ Usage is missing where a stream did not ask for it (`stream_options.include_usag
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Mapping, Sequence
 from datetime import UTC, datetime, timedelta
 
@@ -19,7 +20,7 @@ from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import ended, of_status
 
 _START = ("start_time", "startTime", "started_at", "request_start_time", "timestamp", "@timestamp", "time", "ts")
-_AT_END = ("time_iso8601", "end_time", "endTime")
+_AT_END = ("time_iso8601", "time_local", "msec", "end_time", "endTime")
 """Times that a log writes when the request is over: its duration is taken off."""
 _STATUS = ("response_code", "status_code", "http_status", "statusCode", "response.status", "status")
 _MS = (
@@ -53,7 +54,15 @@ _FIELDS: Mapping[str, tuple[str, ...]] = {
     "adapter": ("adapter", "lora", "lora_adapter"),
     "stream": ("stream", "streaming", "is_stream"),
     "finish_reason": ("finish_reason",),
-    "max_tokens": ("max_tokens", "max_completion_tokens"),
+    "max_tokens": ("max_tokens", "max_completion_tokens", "request.max_tokens"),
+    "temperature": ("temperature", "request.temperature"),
+    "top_p": ("top_p", "request.top_p"),
+    "samples": ("n", "request.n"),
+    "queue_ms": ("queue_ms", "queue_time_ms", "queue_duration_ms", "queue_latency_ms"),
+    "structured": ("response_format.type", "request.response_format.type", "structured_output"),
+    "logprobs": ("logprobs", "request.logprobs"),
+    "multimodal": ("multimodal", "has_images"),
+    "media_items": ("num_images", "image_count"),
     "deadline_ms": ("deadline_ms", "timeout_ms", "request_timeout_ms", "x_envoy_expected_rq_timeout_ms"),
 }
 _WORDS = {
@@ -138,7 +147,18 @@ def _in_ms(lasts: object, per_unit: float) -> object:
 
 
 def _written(at: object) -> object:
-    """A time as text; a number is Unix time in s, ms, us or ns, which its size tells apart."""
+    """A time as text; a number, also in quotes, is Unix time in s, ms, us or ns, which its size tells apart.
+
+    nginx writes `$msec` as "1785747600.123" and `$time_local` as "03/Aug/2026:17:00:00 +0800".
+    """
+    if isinstance(at, str):
+        if re.fullmatch(r"[0-9]{9,19}(\.[0-9]{1,9})?", at):
+            at = float(at)
+        elif "/" in at:
+            try:
+                return datetime.strptime(at, "%d/%b/%Y:%H:%M:%S %z").isoformat()
+            except ValueError:
+                return at
     if not isinstance(at, int | float) or isinstance(at, bool) or not 0 <= at < 1e20:
         return at
     seconds = float(at)
@@ -165,9 +185,15 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
         quantity("e2e_ms", "duration_ms", most=MAX_SECONDS * 1_000),
         quantity("ttft_ms", "ttft_ms", most=MAX_SECONDS * 1_000),
         *(text(name, name) for name in ("request_id", "model", "tenant", "session_id", "adapter", "finish_reason")),
-        whole("max_tokens", "max_tokens", least=0, required=False),
-        quantity("deadline_ms", "deadline_ms", most=MAX_SECONDS * 1_000),
+        *(whole(name, name, least=0, required=False) for name in ("max_tokens", "samples", "media_items")),
+        *(quantity(name, name, most=MAX_SECONDS * 1_000) for name in ("deadline_ms", "queue_ms")),
+        *(quantity(name, name, most=1_000) for name in ("temperature", "top_p")),
         Reading("streaming", truth("stream")),
+        Reading("structured_output", pl.coalesce(truth("structured"), pl.col("structured").str.contains("json"))),
+        Reading("logprobs", pl.coalesce(truth("logprobs"), pl.col("logprobs").cast(pl.Float64, strict=False) > 0)),
+        Reading(
+            "multimodal", pl.coalesce(truth("multimodal"), pl.col("media_items").cast(pl.Float64, strict=False) > 0)
+        ),
         end,
     ]
     return readings, ["durations in ms", "requests without usage are kept without lengths"]

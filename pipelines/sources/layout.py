@@ -25,7 +25,8 @@ class TraceOptions:
     `timezone` is the zone of times without one. `start_at` is the moment that relative times count from. `time_unit`
     and `block_tokens` are for files that do not say theirs. `columns` names a mapped file's columns, canonical name
     first. `rate_rps` gives prompts without times Poisson arrivals. `characters_per_token` estimates the length of
-    prompts of which only the text is there. `duration_s` and `rate_factor` are a generator's.
+    prompts of which only the text is there; `output_tokens` is the length of answers of which nothing is said.
+    `duration_s` and `rate_factor` are a generator's.
     """
 
     spread: Literal["none", "uniform"] = "none"
@@ -37,6 +38,7 @@ class TraceOptions:
     columns: Mapping[str, str] = field(default_factory=dict)
     rate_rps: float = 0.0
     characters_per_token: float = 0.0
+    output_tokens: int = 0
     duration_s: float = 0.0
     rate_factor: float = 1.0
 
@@ -64,7 +66,7 @@ class TraceOptions:
             raise wrong("spread", "none or uniform")
         if self.time_unit not in ("", "s", "ms", "us", "ns"):
             raise wrong("time_unit", "s, ms, us or ns")
-        for name in ("seed", "block_tokens"):
+        for name in ("seed", "block_tokens", "output_tokens"):
             value = getattr(self, name)
             if not isinstance(value, int) or isinstance(value, bool) or not 0 <= value < 2**31:
                 raise wrong(name, "a whole number from 0")
@@ -122,6 +124,8 @@ class Layout:
     containers: tuple[Literal["csv", "json", "parquet"], ...] = ("csv", "parquet")
     cell_types: Mapping[str, pl.DataType] = field(default_factory=dict)
     """Types of JSON cells that are not text: numbers and lists."""
+    loose: tuple[str, ...] = ()
+    """Columns that Parquet may hold as flags, or nested, which is then read as JSON."""
     records: Callable[[Mapping[str, object]], Records] | None = None
     """For nested JSON: the flat records of one object, with the layout's columns as keys. It binds every column."""
     recognises: Callable[[Sequence[Mapping[str, object]]], bool] | None = None

@@ -108,5 +108,6 @@ LITELLM = Layout(
     readings=_readings,
     heeds=("timezone",),
     containers=("csv", "json", "parquet"),
+    loose=("cache_hit", "metadata"),
     private=True,
 )

@@ -14,7 +14,7 @@ from pipelines.sources.arrivals import written
 from pipelines.sources.columns import MAX_SECONDS, Reading, above_zero, quantity, text, truth, whole
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import censored, ended, of_status
-from pipelines.sources.spans import Span, sampled, spans
+from pipelines.sources.spans import Span, deliveries, once, sampled, spans
 
 _GENERATES = ("chat", "text_completion", "completion", "generate_content")
 _INPUT = (
@@ -56,6 +56,7 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
         else:
             reasons = span.first("gen_ai.response.finish_reasons", "llm.finish_reason")
             yield {
+                "span": span.identity,
                 "start": span.start,
                 "input_tokens": span.first(*_INPUT),
                 "output_tokens": span.first(*_OUTPUT),
@@ -98,6 +99,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     failed = ~end.value.is_in(["ok", "unknown"])
     structured = pl.col("output_type").str.contains("json", literal=True)
     readings = [
+        once(),
         *written("start", cells["start"], options),
         above_zero(whole("isl_tokens", "input_tokens", least=0, required=False), unless=failed),
         osl,
@@ -124,7 +126,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
 OTEL_GENAI = Layout(
     "otel_genai",
     "OpenTelemetry gen_ai spans",
-    required=("start", "input_tokens", "output_tokens"),
+    required=("span", "start", "input_tokens", "output_tokens"),
     optional=(
         *("cached_tokens", "duration_ms", "ttft_s", "model", "request_id", "session_id", "tenant", "finish_reason"),
         *("max_tokens", "temperature", "top_p", "n", "stream", "output_type", "error"),
@@ -134,4 +136,5 @@ OTEL_GENAI = Layout(
     records=_records,
     recognises=_recognises,
     numbered=True,
+    prepare=deliveries,
 )

@@ -5,7 +5,7 @@ Belongs here: opening Parquet. Does not: what a column means.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import cast
 
 import polars as pl
@@ -29,13 +29,18 @@ RAW = pl.struct(pl.exclude("line", "^_.*$")).struct.json_encode()
 _READABLE = (pl.String, pl.Datetime, pl.Date, pl.Categorical, pl.Enum, pl.Null)
 
 
-def refuse_types(opened: Opened, types: Mapping[str, pl.DataType]) -> None:
+def refuse_types(
+    opened: Opened, types: Mapping[str, pl.DataType], flags: Collection[str], loose: Collection[str]
+) -> None:
     """Refuse bound columns whose type no cell can be read from.
 
     Raises:
-        SourceError: a column is nested or true/false; only `prefix_hashes` may be a list.
+        SourceError: a column is nested or true/false. `prefix_hashes` may be a list, `flags` true or false, `loose`
+            columns either.
     """
     for name, dtype in types.items():
+        if name in loose or (name in flags and dtype == pl.Boolean):
+            continue
         is_hashes = name == "prefix_hashes" and isinstance(dtype, pl.List) and dtype.inner.is_numeric()
         if not (is_hashes or dtype.is_numeric() or isinstance(dtype, _READABLE)):
             raise SourceError(f"{opened.name}: column {name} is {dtype}; it takes numbers or text. Write it as one.")
@@ -74,7 +79,8 @@ def cells(opened: Opened, bound: Mapping[str, str]) -> Iterator[pl.DataFrame]:
                 frame = cast(pl.DataFrame, pl.from_arrow(batch)).rename(
                     {column: name for name, column in bound.items()}
                 )
-                yield frame.select(pl.int_range(first, first + frame.height, dtype=pl.Int64).alias("line"), pl.all())
+                lines = pl.int_range(first, first + frame.height, dtype=pl.Int64).alias("line")
+                yield frame.select(lines, pl.exclude(pl.Struct), pl.col(pl.Struct).struct.json_encode())
                 first += frame.height
     except FAILURES as error:
         raise _damaged(opened, error) from None

@@ -219,7 +219,7 @@ def _detect(
             continue
         if container == "parquet":
             types = {name: parquet.schema_of(opened)[column] for name, column in bound.items()}
-            parquet.refuse_types(opened, {n: t for n, t in types.items() if not (n in FLAGS and t == pl.Boolean)})
+            parquet.refuse_types(opened, types, FLAGS, layout.loose)
             return layout, bound, types
         given = layout.cell_types if container == "json" else {}
         return layout, bound, {name: given.get(name, pl.String()) for name in bound}
@@ -229,7 +229,7 @@ def _detect(
     what = {"json": "keys of its first object", "parquet": "columns", "csv": "header on line 1"}[container]
     raise SourceError(
         f"{opened.name}: no trace format fits the {what}. Found {found}. Expected, in any order: "
-        f"{expected}. {_hint(header)}"
+        f"{expected}. {_hint(header, opened.first_lines)}"
     )
 
 
@@ -266,11 +266,13 @@ def _bind(
     return layout.bind(header)
 
 
-def _hint(header: Sequence[str]) -> str:
+def _hint(header: Sequence[str], lines: Sequence[str]) -> str:
     """What to do about a header that fits nothing."""
     for separator, name in ((";", "semicolons"), ("\t", "tabs"), ("|", "bars")):
         if len(header) == 1 and separator in header[0]:
             return f"It is separated by {name}: save it with commas."
+    if lines and "\r" in lines[0]:
+        return "Its lines end in carriage returns alone: save it with line feeds."
     names = [column.lower() for column in header]
     twice = sorted({column for column in header if names.count(column.lower()) > 1})
     if twice:

@@ -15,7 +15,7 @@ from pipelines.sources.arrivals import written
 from pipelines.sources.columns import MAX_SECONDS, Reading, quantity, text, whole
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import ended
-from pipelines.sources.spans import Span, sampled, spans
+from pipelines.sources.spans import Span, deliveries, once, sampled, spans
 
 _LATENCY = "gen_ai.latency."
 
@@ -37,13 +37,14 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
             yield span.aside
         else:
             yield {
+                "span": span.identity,
                 "start": span.start,
                 "prompt_tokens": span.first("gen_ai.usage.prompt_tokens", "gen_ai.usage.input_tokens"),
                 "completion_tokens": span.first("gen_ai.usage.completion_tokens", "gen_ai.usage.output_tokens"),
                 "time_to_first_token": span.first(_LATENCY + "time_to_first_token"),
                 "e2e": span.first(_LATENCY + "e2e"),
                 "time_in_queue": span.first(_LATENCY + "time_in_queue"),
-                "request_id": span.first("gen_ai.request.id"),
+                "request_id": span.first("gen_ai.request.id") or span.span_id or None,
                 "model": span.first("gen_ai.response.model", "gen_ai.request.model"),
                 "max_tokens": span.first("gen_ai.request.max_tokens"),
                 "temperature": span.first("gen_ai.request.temperature") or 0,
@@ -59,6 +60,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     cut = (osl.value >= most.value).fill_null(value=False)
     said = pl.when(pl.col("failed") == "true").then(pl.lit("failed")).otherwise(pl.lit("ok"))
     readings = [
+        once(),
         *written("start", cells["start"], options),
         whole("isl_tokens", "prompt_tokens"),
         osl,
@@ -85,11 +87,12 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
 VLLM_SPANS = Layout(
     "vllm_otlp",
     "vLLM request spans (OTLP)",
-    required=("start", "prompt_tokens", "completion_tokens", "time_to_first_token", "e2e", "time_in_queue"),
+    required=("span", "start", "prompt_tokens", "completion_tokens", "time_to_first_token", "e2e", "time_in_queue"),
     optional=("request_id", "model", "max_tokens", "temperature", "top_p", "n", "failed"),
     readings=_readings,
     containers=("json",),
     records=_records,
     recognises=_recognises,
     numbered=True,
+    prepare=deliveries,
 )

@@ -12,10 +12,10 @@ from collections.abc import Iterator, Mapping, Sequence
 import numpy as np
 import polars as pl
 
-from pipelines.sources.columns import Reading, whole
+from pipelines.sources.columns import Reading
 from pipelines.sources.layout import Cells, Layout, Prepare, TraceOptions
 from pipelines.sources.mooncake import CELL_TYPES, KEYS, fitting, trace_readings
-from pipelines.sources.prompts import characters, estimated
+from pipelines.sources.prompts import answer, characters, estimated, lengths_note
 
 BLOCK_TOKENS = 16
 
@@ -76,20 +76,18 @@ def _arrivals(options: TraceOptions) -> Prepare:
 
 
 def _custom(_: str, __: Cells, options: TraceOptions, ___: Sequence[str]) -> tuple[list[Reading], list[str]]:
-    rate, per = options.rate_rps, options.characters_per_token
+    rate = options.rate_rps
     arrival = (pl.col("since_us") + options.start_us).cast(pl.Datetime("us"))
     readings = [
         Reading("arrival_at", arrival),
         Reading("isl_tokens", estimated("characters", options)),
-        whole("osl_tokens", "output_tokens", least=0, required=False),
+        answer("output_tokens", options),
     ]
     return readings, [
         f"no arrival times: Poisson at {rate:g} requests/s (declared, seed {options.seed})"
         if rate
         else f"no arrival times: all stand at {options.start_at} until rate_rps is declared",
-        f"input length estimated, 1 token a {per:g} characters (declared)"
-        if per
-        else "input length unknown until characters_per_token is declared",
+        lengths_note(options),
     ]
 
 
@@ -98,7 +96,7 @@ CUSTOM = Layout(
     "vLLM custom prompts",
     required=("characters", "output_tokens"),
     readings=_custom,
-    heeds=("start_at", "rate_rps", "characters_per_token"),
+    heeds=("start_at", "rate_rps", "characters_per_token", "output_tokens"),
     containers=("json",),
     records=_records,
     recognises=_prompts,

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from itertools import count
 from pathlib import Path
 
 
@@ -23,10 +24,13 @@ class Example:
         return "\n".join(line for line in (self.header, *self.rows) if line) + "\n"
 
 
+_IDS = count(1)
+
+
 def span(
     name: str, start_ns: int, seconds: float, attributes: Mapping[str, object], code: int = 0
 ) -> dict[str, object]:
-    """A span as OTLP's JSON has it."""
+    """A span as OTLP's JSON has it, with an id of its own."""
     kinds = {str: "stringValue", int: "intValue", float: "doubleValue", bool: "boolValue"}
     told = [
         {"key": key, "value": {kinds[type(value)]: str(value) if isinstance(value, int) else value}}
@@ -34,7 +38,7 @@ def span(
     ]
     return {
         "traceId": "a" * 32,
-        "spanId": "b" * 16,
+        "spanId": f"{next(_IDS):016x}",
         "name": name,
         "kind": 2,
         "startTimeUnixNano": str(start_ns),
