@@ -137,7 +137,7 @@ def relative(cell: str, unit: str, options: TraceOptions) -> list[Reading]:
         Rule(number >= 0, told(cell, "is negative")),
         Rule(number <= MAX_SECONDS * per_s, told(cell, f"is above {MAX_SECONDS:,} s")),
     )
-    return [Reading("arrival_at", (since_us + options.start_us).cast(pl.Datetime("us")), rules)]
+    return [Reading("arrival_at", (since_us + options.start_us).cast(pl.Datetime("us")), rules, number=cell)]
 
 
 @dataclass(slots=True)

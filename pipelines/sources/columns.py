@@ -6,9 +6,11 @@ Belongs here: tokens, durations, points in time, identifiers, block hashes, as P
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
 import polars as pl
+from polars import selectors
 
 from pipelines.sources.base import RAW_CHARACTERS, REJECTED_SCHEMA
 
@@ -18,6 +20,8 @@ MAX_SECONDS = 4_102_444_800
 EARLIEST, LATEST = "1990-01-01", "2100-01-01"
 
 _SHOWN = 40
+_VALUE = "_read_"
+_VALUES = selectors.starts_with(_VALUE)
 
 
 @dataclass(frozen=True, slots=True)
@@ -32,13 +36,26 @@ class Rule:
 class Reading:
     """How a canonical column is had from a row, and the rules the row must keep for it.
 
-    `work` is done once, before values and rules, which refer to it by its own name: an underscore first.
+    `work` is done once, before values and rules, which refer to it by its own name: an underscore first. `number` names
+    the cell that is read as a number, whether it comes as text or as one.
     """
 
     column: str
     value: pl.Expr
     rules: tuple[Rule, ...] = ()
     work: pl.Expr | None = None
+    number: str = ""
+
+
+def number_cells(readings: Sequence[Reading]) -> set[str]:
+    """Cells that no reading takes for anything but a number, so that they may as well come as one."""
+    numbers, others = set[str](), set[str]()
+    for reading in readings:
+        numbers.add(reading.number)
+        used = [reading.value, *(rule.holds for rule in reading.rules)]
+        used += [] if reading.work is None else [reading.work]
+        others.update(name for part in used for name in part.meta.root_names() if name != reading.number)
+    return numbers - others - {""}
 
 
 def told(cell: str, complaint: str) -> pl.Expr:
@@ -50,8 +67,12 @@ def told(cell: str, complaint: str) -> pl.Expr:
 
 def missing(cell: str) -> Rule:
     """The rule that a cell is there and not empty."""
-    text = pl.col(cell).cast(pl.String)
-    return Rule(text.is_not_null() & (text != ""), pl.lit(f"{cell} is missing"))
+    there = pl.col(cell).map_batches(_there, pl.Boolean, is_elementwise=True)
+    return Rule(there, pl.lit(f"{cell} is missing"))
+
+
+def _there(cells: pl.Series) -> pl.Series:
+    return cells.is_not_null() & (cells != "") if cells.dtype == pl.String else cells.is_not_null()
 
 
 def whole(column: str, cell: str, *, least: int = 1, most: int = MAX_TOKENS, required: bool = True) -> Reading:
@@ -125,9 +146,9 @@ def hashes(column: str, cell: str, dtype: pl.DataType) -> Reading:
 def _reading(column: str, cell: str, value: pl.Expr, rules: tuple[Rule, ...], required: bool) -> Reading:
     present = missing(cell)
     if required:
-        return Reading(column, value, (present, *rules))
+        return Reading(column, value, (present, *rules), number=cell)
     blank = ~present.holds
-    return Reading(column, value, tuple(Rule(blank | rule.holds, rule.reason) for rule in rules))
+    return Reading(column, value, tuple(Rule(blank | rule.holds, rule.reason) for rule in rules), number=cell)
 
 
 def separate(
@@ -138,18 +159,13 @@ def separate(
     `rows` holds `line`, `raw` (unless the expression for it is given) and the cells. Reasons are worked out for broken
     rows only.
     """
-    rules = [rule for reading in readings for rule in reading.rules]
-    good = pl.all_horizontal(rule.holds.fill_null(value=False) for rule in rules) if rules else pl.lit(value=True)
-    # Lazily in one step, since rules and values share most of their work and Polars then does it once.
-    values = {reading.column: f"_read_{reading.column}" for reading in readings}
-    read = (reading.value.alias(values[reading.column]) for reading in readings)
-    works = (reading.work for reading in readings if reading.work is not None)
-    marked = rows.lazy().with_columns(*works).with_columns(good.alias("_good"), *read).collect()
-    named = (pl.col(name).alias(column) for column, name in values.items())
-    kept = marked.lazy().select("line", "_good", *named).filter("_good").drop("_good").collect()
-    broken = marked.filter(~pl.col("_good")).drop(values.values())
+    marked = _marked(rows, readings)
+    kept = marked.lazy().select("line", "_good", _VALUES).filter("_good").drop("_good").collect()
+    kept = kept.rename(lambda name: name.removeprefix(_VALUE))
+    broken = marked.filter(~pl.col("_good")).drop(_VALUES)
     if not broken.height:
         return kept, pl.DataFrame(schema=REJECTED_SCHEMA)
+    rules = [rule for reading in readings for rule in reading.rules]
     reason = pl.coalesce(pl.when(~rule.holds.fill_null(value=False)).then(rule.reason) for rule in rules)
     rejected = broken.select(
         pl.lit(source_file).alias("source_file"),
@@ -158,3 +174,24 @@ def separate(
         (pl.col("raw") if raw is None else raw).str.head(RAW_CHARACTERS).alias("raw"),
     )
     return kept, rejected.cast(REJECTED_SCHEMA)
+
+
+def all_sound(rows: pl.DataFrame, readings: list[Reading]) -> pl.DataFrame | None:
+    """What `separate` keeps where that is every row; None where one breaks a rule."""
+    marked = _marked(rows, readings)
+    if not marked["_good"].all():
+        return None
+    values = [marked[f"{_VALUE}{reading.column}"].alias(reading.column) for reading in readings]
+    return pl.DataFrame([marked["line"], *values])
+
+
+def _marked(rows: pl.DataFrame, readings: list[Reading]) -> pl.DataFrame:
+    """The rows with `_good` (every rule is kept) and the values read.
+
+    Lazily in one step, since rules and values share most of their work and Polars then does it once.
+    """
+    rules = [rule for reading in readings for rule in reading.rules]
+    good = pl.all_horizontal(rule.holds.fill_null(value=False) for rule in rules) if rules else pl.lit(value=True)
+    read = (reading.value.alias(f"{_VALUE}{reading.column}") for reading in readings)
+    works = (reading.work for reading in readings if reading.work is not None)
+    return rows.lazy().with_columns(*works).with_columns(good.alias("_good"), *read).collect()

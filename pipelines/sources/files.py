@@ -11,16 +11,20 @@ import hashlib
 import stat
 import zlib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from typing import IO, Literal, cast
 
+import numpy as np
 import polars as pl
 import pyarrow as pa
 
+from pipelines.progress import report
 from pipelines.sources.base import SourceError, shown
 
-BLOCK_BYTES = 32 * 2**20
+BLOCK_BYTES = 8 * 2**20
+"""Few enough to stay in a processor's cache from one step to the next; larger blocks are read more slowly."""
 LINE_BYTES = 2**20
 """No format has rows near this long; a longer one is rejected, not parsed."""
 
@@ -54,16 +58,68 @@ class Opened:
     """
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True)
 class Block:
-    """Consecutive lines: a frame of `line` (its number) and `raw` (its text); `broken` holds (line, reason, raw).
+    """Consecutive whole lines: their bytes, the number of the first, and how long one may be."""
 
-    `plain` is the bytes that the rows were read from where every line of them is a row.
-    """
+    content: bytes
+    first: int
+    line_bytes: int = LINE_BYTES
 
-    rows: pl.DataFrame
-    broken: list[tuple[int, str, str]]
-    plain: bytes = b""
+    @property
+    def rows(self) -> pl.DataFrame:
+        """A frame of `line` (its number) and `raw` (its text)."""
+        return self._lines[0]
+
+    @property
+    def broken(self) -> list[tuple[int, str, str]]:
+        """Lines that cannot be read, as (line, reason, raw)."""
+        return self._lines[1]
+
+    @property
+    def is_plain(self) -> bool:
+        """Every line is a row, just as it stands."""
+        return self._lines[2]
+
+    @cached_property
+    def ends(self) -> int:
+        """How many lines there are, blank ones too."""
+        return self.count(b"\n") + (not self.content.endswith(b"\n"))
+
+    def count(self, byte: bytes) -> int:
+        """How often a byte occurs."""
+        return int(np.count_nonzero(np.frombuffer(self.content, np.uint8) == byte[0]))
+
+    @property
+    def is_simple(self) -> bool:
+        """All of it is ASCII without quotes, NUL bytes and carriage returns, and no line is too long."""
+        if not self.content.isascii() or any(byte in self.content for byte in (b'"', b"\x00", b"\r")):
+            return False
+        # A line too long would span one of these stretches whole.
+        reach = self.line_bytes // 2
+        starts = range(0, len(self.content) - reach, reach)
+        return all(self.content.find(b"\n", start, start + reach) >= 0 for start in starts)
+
+    def without_header(self) -> Block:
+        """What follows the first line that is not blank."""
+        body = self.content.lstrip()
+        above = self.content[: len(self.content) - len(body)].count(b"\n")
+        return replace(self, content=body.partition(b"\n")[2], first=self.first + above + 1)
+
+    @cached_property
+    def _lines(self) -> tuple[pl.DataFrame, list[tuple[int, str, str]], bool]:
+        rows = _plain(self.content, self.first, self.ends, self.line_bytes)
+        if rows is not None:
+            return rows, [], True
+        numbers, texts, broken = [], [], []
+        for number, line in enumerate(self.content.split(b"\n"), self.first):
+            reason, text = _complaint(line, self.line_bytes)
+            if reason:
+                broken.append((number, reason, text))
+            else:
+                numbers.append(number)
+                texts.append(text)
+        return _rows(numbers, texts), broken, False
 
 
 def open_source(path: Path, name: str) -> Opened:
@@ -193,7 +249,7 @@ def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES, *, line_bytes: int = 
         SourceError: a compressed stream is cut short or damaged.
     """
     number = 1
-    rest = b""
+    rest, seen_mib, total_mib = b"", 0.0, opened.size_bytes >> 20
     try:
         with _stream(opened.path, opened.packing) as stream:
             while data := stream.read(block_bytes):
@@ -201,9 +257,13 @@ def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES, *, line_bytes: int = 
                 if cut < 0:
                     rest += data
                     continue
-                chunk, rest = b"".join((rest, memoryview(data)[: cut + 1])), data[cut + 1 :]
-                yield _block(chunk, number, line_bytes)
-                number += chunk.count(b"\n")
+                block = _block(b"".join((rest, memoryview(data)[: cut + 1])), number, line_bytes)
+                rest = data[cut + 1 :]
+                seen_mib += len(data) / 2**20
+                yield block
+                number += block.count(b"\n")
+                if opened.size_bytes > BLOCK_BYTES:
+                    report(f"reading {opened.name} (MiB)", min(round(seen_mib), total_mib), total_mib)
     except (EOFError, zlib.error, OSError) as error:
         raise _damaged(opened.name, error) from None
     if rest:
@@ -211,23 +271,10 @@ def blocks(opened: Opened, block_bytes: int = BLOCK_BYTES, *, line_bytes: int = 
 
 
 def _block(chunk: bytes, first: int, line_bytes: int) -> Block:
-    if first == 1:
-        chunk = chunk.removeprefix(codecs.BOM_UTF8)
-    rows = _plain(chunk, first, line_bytes)
-    if rows is not None:
-        return Block(rows, [], chunk)
-    numbers, texts, broken = [], [], []
-    for number, line in enumerate(chunk.split(b"\n"), first):
-        reason, text = _complaint(line, line_bytes)
-        if reason:
-            broken.append((number, reason, text))
-        else:
-            numbers.append(number)
-            texts.append(text)
-    return Block(_rows(numbers, texts), broken)
+    return Block(chunk.removeprefix(codecs.BOM_UTF8) if first == 1 else chunk, first, line_bytes)
 
 
-def _plain(chunk: bytes, first: int, line_bytes: int) -> pl.DataFrame | None:
+def _plain(chunk: bytes, first: int, ends: int, line_bytes: int) -> pl.DataFrame | None:
     """Lines that need no care (UTF-8, no NUL, none blank, none too long), all at once; None where any does."""
     if b"\x00" in chunk or _NEVER in chunk:
         return None
@@ -236,7 +283,6 @@ def _plain(chunk: bytes, first: int, line_bytes: int) -> pl.DataFrame | None:
         raw = pl.read_csv(chunk, has_header=False, separator=_NEVER.decode(), quote_char=None, schema=schema)["raw"]
     except (pl.exceptions.PolarsError, OSError):  # OSError: lines that begin like a packed file
         return None
-    ends = chunk.count(b"\n") + (not chunk.endswith(b"\n"))
     blank = len(raw) != ends or raw.null_count() or raw.str.contains(r"[ \t\r]$").any()
     if blank or cast(int, raw.str.len_bytes().max()) > line_bytes:
         return None

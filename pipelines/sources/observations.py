@@ -120,7 +120,7 @@ def _csv(opened: Opened, declared: dict[str, object]) -> tuple[pl.DataFrame, del
             f"Found {found}. Name a stage report or a CSV with those columns, or declare them under `served`."
         )
     parts, broken = [], []
-    for rows, unsplit in delimited.cells(opened, bound):
+    for rows, unsplit, _ in delimited.cells(opened, bound):
         parts.append(rows.with_columns(pl.when(pl.col(name) != "").then(pl.col(name)).alias(name) for name in bound))
         broken += unsplit
     missing = {name: value for name, value in fallback.items() if name not in bound}

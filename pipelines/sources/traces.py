@@ -6,7 +6,7 @@ breakage a plan bears (`base.check_tolerance`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -15,16 +15,16 @@ import polars as pl
 
 from pipelines.progress import report
 from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet, servegen
-from pipelines.sources.base import SourceError, SourceRead, fingerprint, rejected_rows, shown
+from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, rejected_rows, shown
 from pipelines.sources.canonical import FLAGS
-from pipelines.sources.columns import separate
-from pipelines.sources.files import BLOCK_BYTES, Opened, open_source
+from pipelines.sources.columns import Reading, all_sound, number_cells, separate
+from pipelines.sources.delimited import Cells
+from pipelines.sources.files import Opened, open_source
 from pipelines.sources.formats import LAYOUTS
-from pipelines.sources.layout import Layout, TraceOptions
+from pipelines.sources.layout import Layout, Prepare, TraceOptions
 from warehouse.frames import conform
 from warehouse.registry import table
 
-Cells = tuple[pl.DataFrame, delimited.Broken]
 SERVEGEN = "servegen"
 """The one format that is no layout: a folder that requests are drawn from."""
 SETTLED = ("line", "arrival_at", "isl_tokens", "osl_tokens", "outcome", "replayable", "censored")
@@ -94,14 +94,15 @@ def stream_trace(
 
     def cut(notes: list[str]) -> Iterator[Part]:
         naive = kept_rows = rows_read = 0
-        seen_mib = 0.0
         zoned = any(reading.column == arrivals.NAIVE for reading in readings)
         raw = parquet.RAW if opened.kind == "parquet" else None
         if layout.private or layout.records:
             raw = pl.struct(*bound).struct.json_encode()
         prepare = layout.prepare(chosen) if layout.prepare else None
-        for rows, unsplit in _cells(opened, layout, bound, values):
-            kept, rejected = separate(prepare(rows) if prepare else rows, source_file, readings, raw)
+        # What is prepared must not be so twice, as a block that is read by text after all would be.
+        numbers = set[str]() if prepare else number_cells(readings) & set(bound)
+        for cells in _cells(opened, layout, bound, values, numbers):
+            kept, rejected, unsplit = _read(cells, source_file, readings, raw, prepare)
             if zoned:
                 naive += int(kept[arrivals.NAIVE].sum())
             kept = kept.select(pl.exclude(r"^_.*$"))
@@ -113,10 +114,6 @@ def stream_trace(
             part = Part(conform(table("request"), kept), rejected)
             kept_rows += kept.height
             rows_read += part.rows_read
-            if opened.size_bytes > BLOCK_BYTES and "raw" in rows.columns:
-                seen_mib += int(rows["raw"].str.len_bytes().sum()) / 2**20
-                total_mib = opened.size_bytes // 2**20
-                report(f"reading {source_file} (MiB)", min(round(seen_mib), total_mib), total_mib)
             yield part
         if not rows_read:
             raise SourceError(f"{source_file} has a header and no rows. Name the file that holds the rows.")
@@ -281,17 +278,33 @@ def _hint(header: Sequence[str], lines: Sequence[str]) -> str:
 
 
 def _cells(
-    opened: Opened, layout: Layout, bound: Mapping[str, str], values: Sequence[object] | None
+    opened: Opened,
+    layout: Layout,
+    bound: Mapping[str, str],
+    values: Sequence[object] | None,
+    numbers: Collection[str],
 ) -> Iterator[Cells]:
     if opened.kind == "parquet":
-        for rows in parquet.cells(opened, bound):
-            yield rows, []
+        yield from (Cells(rows, []) for rows in parquet.cells(opened, bound))
     elif values is not None:
-        yield from jsonl.of_document(values, layout, bound)
+        yield from (Cells(*read) for read in jsonl.of_document(values, layout, bound))
     elif opened.first_lines[0].lstrip().startswith("{"):
-        yield from jsonl.cells(opened, layout, bound)
+        yield from (Cells(*read) for read in jsonl.cells(opened, layout, bound))
     else:
-        yield from delimited.cells(opened, bound)
+        yield from delimited.cells(opened, bound, numbers)
+
+
+def _read(
+    cells: Cells, source_file: str, readings: list[Reading], raw: pl.Expr | None, prepare: Prepare | None
+) -> tuple[pl.DataFrame, pl.DataFrame, delimited.Broken]:
+    """Rows kept, rows rejected, lines that could not be split: of a block's numbers if all are sound, else its text."""
+    if cells.by_text is not None:
+        sound = all_sound(cells.rows, readings)
+        if sound is not None:
+            return sound, pl.DataFrame(schema=REJECTED_SCHEMA), []
+        cells = cells.by_text()
+    rows = prepare(cells.rows) if prepare else cells.rows
+    return *separate(rows, source_file, readings, raw), cells.broken
 
 
 def _zone_note(naive: int, kept: int, zone: str) -> str:

@@ -16,7 +16,7 @@ import pytest
 
 from pipelines.ingest import Ingested, ingest_source
 from pipelines.progress import listening
-from pipelines.sources import files, read_trace, traces
+from pipelines.sources import files, read_trace
 from pipelines.sources.base import SourceError
 from pipelines.sources.locations import find
 from pipelines.workspace import TraceSpec
@@ -307,7 +307,7 @@ def test_progress_is_told_in_mebibytes_and_files(store: Store, monkeypatch: pyte
     for day in (5, 6):
         store.put(f"traces/{day}.csv", lines(day, first_isl=day))
     path = store.put("big.csv", lines(5, requests=100_000))
-    monkeypatch.setattr(traces, "BLOCK_BYTES", 2**20)
+    monkeypatch.setattr(files, "BLOCK_BYTES", 2**20)
     monkeypatch.setattr(files.blocks, "__defaults__", (2**20,))
     with listening(lambda stage, done, total: told.append((stage, done, total))):
         store.ingest("traces")
