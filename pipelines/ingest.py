@@ -30,9 +30,10 @@ from pipelines.workspace import TraceSpec
 from warehouse.bulk import Spool, loading, remove_rows, stream_rows
 from warehouse.connection import Warehouse
 from warehouse.registry import table
+from warehouse.requests import Place, make_place, remove_requests, stream_requests
 from warehouse.write import append
 
-REQUEST, REJECTED, SOURCE_FILE = table("request"), table("rejected_row"), table("source_file")
+REJECTED, SOURCE_FILE = table("rejected_row"), table("source_file")
 _KEYED = ("model", "adapter", "tenant", "session_id")
 """Columns that a hive key of the same name fills where the file itself is silent."""
 _FIRST = 3
@@ -166,9 +167,15 @@ def _without_gone(
         return known
     with warehouse.writer() as con, loading(con):
         for name in gone:
-            for target in (REQUEST, REJECTED, SOURCE_FILE):
-                remove_rows(con, target, {"source_file": name})
+            _remove(con, name)
     return {} if _refusing(warehouse, source) else {name: row for name, row in known.items() if name not in gone}
+
+
+def _remove(con: duckdb.DuckDBPyConnection, name: str) -> None:
+    """Take out all that stands for a file."""
+    remove_requests(con, name)
+    for target in (REJECTED, SOURCE_FILE):
+        remove_rows(con, target, {"source_file": name})
 
 
 def _refusing(warehouse: Warehouse, source: str) -> set[str]:
@@ -187,8 +194,7 @@ def _count_once(
     """A file with the bytes of another: known, with no rows of its own."""
     row = _source_row(file, source, stream, _Tally(), 0, [f"same bytes as {twin}: counted there"])
     with loading(con):
-        for target in (REQUEST, REJECTED, SOURCE_FILE):
-            remove_rows(con, target, {"source_file": file.name})
+        _remove(con, file.name)
         append(con, SOURCE_FILE, pl.DataFrame([row]))
     return row
 
@@ -265,10 +271,9 @@ def _load(
 ) -> dict[str, Any]:
     """One file, streamed, settled and judged in one transaction."""
     tally = _Tally()
-    source = {"source_file": file.name}
     with loading(con):
-        for target in (REQUEST, REJECTED, SOURCE_FILE):
-            remove_rows(con, target, source)
+        _remove(con, file.name)
+        place = make_place(con, file.name, {*stream.columns, *(key for key in _KEYED if key in file.keys)})
         with Spool() as rejects:
 
             def kept() -> Iterator[pl.DataFrame]:
@@ -277,13 +282,13 @@ def _load(
                     rejects.put(part.rejected)
                     yield _with_keys(part.kept, file.keys)
 
-            stream_rows(con, REQUEST, kept())
+            stream_requests(con, place, kept())
             stream_rows(con, REJECTED, rejects.frames())
-        refused = _refuse_delivered(con, file.name, spec.source) if tally.identified else 0
+        refused = _refuse_delivered(con, place, file.name, spec.source) if tally.identified else 0
         rows_read, usable = tally.kept + tally.rejected, tally.replayable > 0 or not alone
         refuse_broken(file.name, rows_read, tally.broken, usable, tally.first, max_rejected_share)
         tally.kept, tally.rejected = tally.kept - refused, tally.rejected + refused
-        notes = [*stream.notes, *_settle(con, file.name, stream, tally)]
+        notes = [*stream.notes, *_settle(con, place, stream, tally)]
         if refused:
             notes.append(f"{refused:,} delivered before, by their request_id")
         row = _source_row(file, spec.source, stream, tally, rows_read, notes)
@@ -296,19 +301,21 @@ def _with_keys(kept: pl.DataFrame, keys: Mapping[str, str]) -> pl.DataFrame:
     return kept.with_columns(pl.lit(keys[name]).alias(name) for name in silent) if silent else kept
 
 
-def _refuse_delivered(con: duckdb.DuckDBPyConnection, name: str, source: str) -> int:
+def _refuse_delivered(con: duckdb.DuckDBPyConnection, place: Place, name: str, source: str) -> int:
     """Refuse requests whose id another file of the source gave already; how many."""
     values = {"source": name, "aside": NOT_A_REQUEST}
     con.execute(_sql("refuse_delivered"), {**values, "named_by": source})
-    return int(con.execute(_sql("drop_delivered"), values).fetchall()[0][0])
+    drop = _sql("drop_delivered", place)
+    return int(con.execute(drop, {**values, "file_number": place.file_number}).fetchall()[0][0])
 
 
-def _settle(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream, tally: _Tally) -> list[str]:
+def _settle(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream, tally: _Tally) -> list[str]:
     """What only the whole file shows: order, caps, outcomes, and a grid of arrivals, spread if that was asked for."""
     notes = [tally.order.note]
     isl_cap, osl_cap = tally.isl.cap(tally.replayable), tally.osl.cap(tally.replayable)
     if isl_cap or osl_cap:
-        con.execute(_sql("mark_caps"), {"source": name, "isl_cap": isl_cap, "osl_cap": osl_cap})
+        values = {"file_number": place.file_number, "isl_cap": isl_cap, "osl_cap": osl_cap}
+        con.execute(_sql("mark_caps", place), values)
     for word, cap, lengths in (("input", isl_cap, tally.isl), ("output", osl_cap, tally.osl)):
         if cap:
             notes.append(f"{word} capped at {cap:,} tokens ({lengths.at_longest:,} requests)")
@@ -317,21 +324,20 @@ def _settle(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream, tall
         ended.append(f"{tally.unmeasured:,} without lengths")
     if ended:
         notes.append(f"not all replayable: {', '.join(ended)}")
-    spread = _spread(con, name, stream) if tally.order.may_lie_on_a_grid else []
+    spread = _spread(con, place, stream) if tally.order.may_lie_on_a_grid else []
     return notes + (spread or [arrivals.NO_GRID] * (stream.options.spread == "uniform"))
 
 
-def _spread(con: duckdb.DuckDBPyConnection, name: str, stream: TraceStream) -> list[str]:
+def _spread(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream) -> list[str]:
     """The grid that arrivals lie on, if they do, and what was done about it. Takes 16 bytes of memory a row."""
-    query = "SELECT line, arrival_at FROM request WHERE source_file = ? ORDER BY arrival_at, line"
-    frame = con.execute(query, [name]).pl()
+    frame = con.execute(_sql("arrivals", place), {"file_number": place.file_number}).pl()
     lattice = arrivals.grid(frame)
     if lattice is None:
         return []
     if stream.options.spread == "uniform":
         moved = arrivals.spread(frame, lattice[1], stream.options.seed)
         con.register("moved_arrivals", moved)
-        con.execute(_sql("spread"), {"source": name})
+        con.execute(_sql("spread", place), {"file_number": place.file_number})
         con.unregister("moved_arrivals")
     return arrivals.grid_notes(frame.height, lattice, stream.options)
 
@@ -355,5 +361,7 @@ def _source_row(
     }
 
 
-def _sql(name: str) -> str:
-    return (resources.files("sql") / "ingest" / f"{name}.sql").read_text(encoding="utf-8")
+def _sql(name: str, place: Place | None = None) -> str:
+    """A statement of sql/ingest; one that changes rows is written for request_full, and runs where the file's stand."""
+    text = (resources.files("sql") / "ingest" / f"{name}.sql").read_text(encoding="utf-8")
+    return text if place is None else text.replace("request_full", place.part.name)

@@ -25,6 +25,7 @@ _KINDS = {
     "TIMESTAMP": "a time",
     "BIGINT[]": "a list of whole numbers",
     "VARCHAR": "text",
+    "ENUM": "one of its words",
     "BLOB": "bytes",
 }
 _SHOWN = 40
@@ -128,7 +129,7 @@ def _read(series: pl.Series, wanted: pl.DataType) -> pl.Series:
         return _read_time(text)
     if wanted.is_integer():
         return text.str.replace(r"\.0+$", "").cast(wanted, strict=False)
-    return text.cast(wanted, strict=False) if wanted.is_float() else _none(series, wanted)
+    return text.cast(wanted, strict=False) if wanted.is_float() or wanted == pl.Enum else _none(series, wanted)
 
 
 def _read_time(text: pl.Series) -> pl.Series:

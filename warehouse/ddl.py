@@ -9,7 +9,7 @@ from collections.abc import Iterator
 
 from warehouse.registry import Column, Table, tables
 
-_BULK = ("request", "rejected_row")
+_BULK = ("request_file", "request_plain", "request_full", "rejected_row")
 
 
 def indexed(table: Table) -> bool:
@@ -22,8 +22,12 @@ def indexed(table: Table) -> bool:
 
 
 def stored_tables() -> Iterator[Table]:
-    """Every table that stands in the warehouse, in reading order: a versioned table is followed by its draft."""
+    """Every table and view that stands in the warehouse, in reading order.
+
+    A versioned table is followed by its draft, a view preceded by its parts.
+    """
     for table in tables():
+        yield from table.parts
         yield table
         if table.versioned:
             yield table.draft
@@ -60,17 +64,26 @@ def _conditions(column: Column) -> list[str]:
         conditions.append(f"{name} >= {_number(column.minimum)}")
     if column.maximum is not None:
         conditions.append(f"{name} <= {_number(column.maximum)}")
-    if column.allowed:
+    if column.allowed and column.type != "ENUM":
         conditions.append(f"{name} IN ({', '.join(literal(value) for value in column.allowed)})")
     return conditions
 
 
-def create_statements(table: Table, name: str | None = None) -> list[str]:
-    """The statements that make `table`, comments included; `name` makes it under another name."""
-    target = identifier(name or table.name)
+def sql_type(column: Column) -> str:
+    """A column's type as DuckDB writes it."""
+    if column.type != "ENUM":
+        return column.type
+    return f"ENUM({', '.join(literal(word) for word in column.allowed)})"
+
+
+def create_statements(table: Table) -> list[str]:
+    """The statements that make `table`, comments included; a view's parts must stand."""
+    target = identifier(table.name)
+    if table.parts:
+        return [f"CREATE VIEW {target} AS\n{_union(table)}", *comment_statements(table)]
     lines = []
     for column in table.columns:
-        parts = [f"  {identifier(column.name)} {column.type}"]
+        parts = [f"  {identifier(column.name)} {sql_type(column)}"]
         if not column.nullable:
             parts.append("NOT NULL")
         conditions = _conditions(column)
@@ -79,14 +92,35 @@ def create_statements(table: Table, name: str | None = None) -> list[str]:
         lines.append(" ".join(parts))
     if indexed(table):
         lines.append(f"  PRIMARY KEY ({', '.join(identifier(key) for key in table.key)})")
-    return [f"CREATE TABLE {target} (\n" + ",\n".join(lines) + "\n)", *comment_statements(table, name)]
+    return [f"CREATE TABLE {target} (\n" + ",\n".join(lines) + "\n)", *comment_statements(table)]
 
 
-def comment_statements(table: Table, name: str | None = None) -> list[str]:
-    """COMMENT ON for the table (what a row is) and each column (meaning and unit)."""
-    target = identifier(name or table.name)
+def _union(table: Table) -> str:
+    """The query of a view over its parts."""
+    names, *parts = table.parts
+    [number] = names.key
+    selects = []
+    for part in parts:
+        own = {column.name: column for column in part.columns}
+        columns = []
+        for column in table.columns:
+            name = identifier(column.name)
+            if column.name not in own:
+                from_names = any(column.name == other.name for other in names.columns)
+                columns.append(f"{identifier(names.name)}.{name}" if from_names else f"NULL::{column.type} AS {name}")
+            else:
+                cast = "" if own[column.name].type == column.type else f"::{column.type} AS {name}"
+                columns.append(f"{identifier(part.name)}.{name}{cast}")
+        joined = f"JOIN {identifier(names.name)} USING ({identifier(number)})"
+        selects.append(f"SELECT\n  {(',' + chr(10) + '  ').join(columns)}\nFROM {identifier(part.name)} {joined}")
+    return "\nUNION ALL\n".join(selects)
+
+
+def comment_statements(table: Table) -> list[str]:
+    """COMMENT ON for the table or view (what a row is) and each column (meaning and unit)."""
+    target = identifier(table.name)
     return [
-        f"COMMENT ON TABLE {target} IS {literal(table.row)}",
+        f"COMMENT ON {'VIEW' if table.parts else 'TABLE'} {target} IS {literal(table.row)}",
         *(
             f"COMMENT ON COLUMN {target}.{identifier(column.name)} IS {literal(described(column))}"
             for column in table.columns

@@ -6,12 +6,14 @@ on values (`warehouse.contracts`) and writing (`warehouse.write`).
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import polars as pl
 
 from warehouse.errors import WriteRefused
 from warehouse.registry import Column, SqlType, Table
 
-_TYPES: dict[SqlType, pl.DataType] = {
+_TYPES: Mapping[SqlType, pl.DataType] = {
     "VARCHAR": pl.String(),
     "BIGINT": pl.Int64(),
     "INTEGER": pl.Int32(),
@@ -25,7 +27,7 @@ _TYPES: dict[SqlType, pl.DataType] = {
 
 def polars_type(column: Column) -> pl.DataType:
     """The Polars type a column's values have; timestamps are naive and UTC."""
-    return _TYPES[column.type]
+    return pl.Enum(column.allowed) if column.type == "ENUM" else _TYPES[column.type]
 
 
 def polars_schema(table: Table) -> dict[str, pl.DataType]:
@@ -80,6 +82,8 @@ def castable(found: pl.DataType, wanted: pl.DataType) -> bool:
         return isinstance(found, pl.List) and (found.inner == pl.Null or found.inner.is_integer())
     if wanted == pl.String:
         return isinstance(found, pl.Categorical | pl.Enum)
+    if isinstance(wanted, pl.Enum):
+        return found == pl.String
     if wanted == pl.Float64:
         return found.is_numeric()
     if isinstance(wanted, pl.Datetime):

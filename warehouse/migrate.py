@@ -1,12 +1,10 @@
 """Numbered migrations: the SQL files that bring a warehouse to the tables of the registry.
 
 Belongs here: reading `sql/migrations/`, running what a warehouse lacks in one transaction, recording it in
-`schema_migration`, and printing the statements a change of the registry asks for. Not here: the DDL's text
-(`warehouse.ddl`).
+`schema_migration`, and the statements a change of the registry asks for. Not here: the DDL's text (`warehouse.ddl`).
 
-A change of the registry needs a new migration. `python -m warehouse.migrate` prints the statements that are missing;
-saved as the next `sql/migrations/000N_what_changed.sql` they bring every older warehouse along. Until a release is
-out, `python -m warehouse.migrate --first` prints the first migration anew instead.
+A change of the registry needs a new migration. `python -m warehouse.migrate` writes the statements that are missing as
+the next `sql/migrations/000N_tables.sql`, to be read and named; it brings every older warehouse along.
 """
 
 from __future__ import annotations
@@ -119,9 +117,13 @@ def _applied(con: duckdb.DuckDBPyConnection, path: Path, known: Sequence[Migrati
 
 
 def schema(con: duckdb.DuckDBPyConnection) -> dict[str, tuple[str, ...]]:
-    """The tables as they stand, by name: their normalised definition and every comment."""
+    """The tables and views as they stand, by name: their normalised definition and every comment."""
     found: dict[str, tuple[str, ...]] = {}
-    tables = "SELECT table_name, sql, comment FROM duckdb_tables() WHERE table_name <> 'schema_migration'"
+    tables = """
+        SELECT table_name, sql, comment FROM duckdb_tables() WHERE table_name <> 'schema_migration'
+        UNION ALL
+        SELECT view_name, sql, comment FROM duckdb_views() WHERE NOT internal
+    """
     columns = "SELECT comment FROM duckdb_columns() WHERE table_name = ? ORDER BY column_index"
     for name, sql, comment in con.execute(tables).fetchall():
         found[name] = (sql, str(comment), *(str(text) for (text,) in con.execute(columns, [name]).fetchall()))
@@ -143,7 +145,8 @@ def pending(known: Sequence[Migration] | None = None) -> str:
             if table.name not in old:
                 statements += create_statements(table)
             elif old[table.name] != new[table.name]:
-                statements += _rebuild(before, table)
+                made_anew = [f"DROP VIEW {identifier(table.name)}", *create_statements(table)]
+                statements += made_anew if table.parts else _rebuild(before, table)
         statements += [f"DROP TABLE {identifier(name)}" for name in old if name not in new]
     return "".join(f"{statement};\n" for statement in statements)
 
@@ -163,5 +166,13 @@ def _rebuild(con: duckdb.DuckDBPyConnection, table: Table) -> list[str]:
     ]
 
 
+def _write_next() -> None:
+    text = pending()
+    if text:
+        path = Path(__file__).parents[1] / "sql" / "migrations" / f"{len(migrations()) + 1:04d}_tables.sql"
+        path.write_text(text, encoding="utf-8")
+        sys.stdout.write(f"{path.name}: read it, name it after what changed, and commit it\n")
+
+
 if __name__ == "__main__":
-    sys.stdout.write(ddl() if "--first" in sys.argv[1:] else pending())
+    _write_next()

@@ -10,7 +10,8 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from typing import Literal
 
-SqlType = Literal["VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "BOOLEAN", "TIMESTAMP", "BIGINT[]", "BLOB"]
+SqlType = Literal["VARCHAR", "BIGINT", "INTEGER", "DOUBLE", "BOOLEAN", "TIMESTAMP", "BIGINT[]", "BLOB", "ENUM"]
+"""Types of columns; ENUM is of the words a column allows, and only for tables that hold parts of a public one."""
 
 LABELS = ("verified", "measured", "cited", "inferred", "estimated", "assumed")
 """How sure a number is: read from a file or API; measured; cited; deduced; computed by a model; assumed."""
@@ -40,6 +41,9 @@ class Table:
 
     `versioned` tables carry `plan_version` first and are written once, when a plan is published; before that the
     same rows, without the version, stand in `draft_<name>`. `public` tables are what users query.
+
+    A table with `parts` is a view of them: the rows of all but the first, in which a column that a part lacks is NULL.
+    The first part gives the name behind the number that the others carry.
     """
 
     name: str
@@ -48,6 +52,7 @@ class Table:
     key: tuple[str, ...]
     versioned: bool = False
     public: bool = True
+    parts: tuple[Table, ...] = ()
 
     def column(self, name: str) -> Column:
         """The column called `name`; raises KeyError when the table has none."""

@@ -6,7 +6,7 @@ breakage a plan bears (`base.check_tolerance`).
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Literal, NamedTuple
@@ -52,7 +52,8 @@ class TraceStream:
     """A trace whose format is known, to be read part by part, once, in the file's order.
 
     Nothing is sorted, spread or judged over the whole file: `kept` is as the source has it. `notes` say what was
-    detected or declared, completely so when the last part was taken.
+    detected or declared, completely so when the last part was taken. `columns` are those of `request` in which it, or
+    what is done with all of it, may put a value.
     """
 
     source_file: str
@@ -60,6 +61,7 @@ class TraceStream:
     sha256: str
     size_bytes: int
     options: TraceOptions
+    columns: frozenset[str]
     _cut: Callable[[list[str]], Iterator[Part]]
     notes: list[str] = field(default_factory=list)
 
@@ -126,6 +128,7 @@ def stream_trace(
         fingerprint(opened.sha256, layout.name, given),
         opened.size_bytes,
         chosen,
+        _columns(chosen, (reading.column for reading in readings)),
         cut,
         [*filter(None, (note, layout.title, *said))],
     )
@@ -184,7 +187,13 @@ def _generated(
         "lines count requests, by client",
     ]
     fingerprinted = fingerprint(sha256, SERVEGEN, given)
-    return TraceStream(source_file, SERVEGEN, fingerprinted, size_bytes, options, cut, told)
+    columns = _columns(options, ("multimodal", "tenant"))
+    return TraceStream(source_file, SERVEGEN, fingerprinted, size_bytes, options, columns, cut, told)
+
+
+def _columns(options: TraceOptions, read: Iterable[str]) -> frozenset[str]:
+    spread = ["written_at"] if options.spread == "uniform" else []
+    return frozenset(name for name in (*SETTLED, *spread, *read) if not name.startswith("_"))
 
 
 def _refuse_unheeded(source_file: str, given: Mapping[str, object], heeds: Sequence[str], title: str) -> None:

@@ -1,6 +1,6 @@
--- Arrivals of one file moved inside their grid step; written_at keeps what the source wrote. $source names it; the moved
+-- Arrivals of one file ($file_number) moved inside their grid step; written_at keeps what the source wrote. The moved
 -- arrivals stand in moved_arrivals by line.
-UPDATE request
-SET written_at = request.arrival_at, arrival_at = moved.arrival_at
+UPDATE request_full
+SET written_at = request_full.arrival_at, arrival_at = moved.arrival_at
 FROM moved_arrivals AS moved
-WHERE request.source_file = $source AND request.line = moved.line;
+WHERE request_full.file_number = $file_number AND request_full.line = moved.line;

@@ -22,6 +22,7 @@ from warehouse.connection import scratch
 from warehouse.errors import CapsheetError
 from warehouse.migrate import migrate
 from warehouse.registry import table
+from warehouse.requests import make_place, stream_requests
 from warehouse.write import append
 
 
@@ -147,7 +148,8 @@ def trace(con: duckdb.DuckDBPyConnection, count: int = 600, **columns: object) -
         "outcome": "ok",
         "replayable": True,
     }
-    append(con, table("request"), pl.DataFrame(data | columns))
+    rows = pl.DataFrame(data | columns)
+    stream_requests(con, make_place(con, "t.csv", rows.columns), iter([rows]))
     source(con, rows_read=count)
 
 

@@ -28,6 +28,7 @@ def valid_value(column: Column, row: int) -> Any:
     low = column.minimum if column.minimum is not None else 0
     simple: dict[str, Callable[[], Any]] = {
         "VARCHAR": lambda: column.allowed[row % len(column.allowed)] if column.allowed else f"{column.name} {row}",
+        "ENUM": lambda: column.allowed[row % len(column.allowed)],
         "BIGINT": lambda: int(low) + row + 1,
         "INTEGER": lambda: int(low) + row + 1,
         "DOUBLE": lambda: low + (row + 1) / 64 if column.maximum is not None else low + row + 0.5,

@@ -6,16 +6,19 @@ from dataclasses import replace
 from pathlib import Path
 
 import duckdb
+import polars as pl
 import pytest
 
+from tests.warehouse.rows import valid_rows
 from warehouse import migrate as module
 from warehouse.connection import Warehouse, scratch
-from warehouse.ddl import ddl, described, stored_tables
+from warehouse.ddl import create_statements, ddl, described, sql_type, stored_tables
 from warehouse.errors import WarehouseOutdated
 from warehouse.migrate import Migration, check_version, migrate, migrations, pending, schema
-from warehouse.registry import Column, Table
+from warehouse.registry import Column, Table, table
 
 HERE = Path("warehouse.duckdb")
+REQUEST = table("request")
 TINY = Table("tiny", "a tiny row", (Column("name", "VARCHAR", "its name"),), key=("name",))
 GROWN = replace(TINY, columns=(*TINY.columns, Column("size_mm", "DOUBLE", "its size", "mm", True, positive=True)))
 
@@ -30,7 +33,8 @@ def test_every_column_of_the_registry_stands_in_the_warehouse_with_its_meaning(w
         for table in stored_tables():
             rows = con.execute(found, [table.name]).fetchall()
             assert rows == [
-                (c.name, c.type, c.nullable and c.name not in table.key, described(c)) for c in table.columns
+                (c.name, sql_type(c), bool(table.parts) or (c.nullable and c.name not in table.key), described(c))
+                for c in table.columns
             ]
 
 
@@ -56,6 +60,39 @@ def test_an_older_warehouse_keeps_its_rows_through_a_changed_table(monkeypatch: 
         with pytest.raises(duckdb.ConstraintException):
             con.execute("INSERT INTO tiny VALUES ('b', -1)")
         assert pending(known=[first, second]) == ""
+
+
+def test_requests_of_a_warehouse_with_one_table_of_them_come_along() -> None:
+    rows = pl.concat([valid_rows(REQUEST, 5, source_file=name) for name in ("a.csv", "it's.csv")])
+    with scratch() as con:
+        migrate(con, HERE, migrations()[:1])
+        con.register("older", rows)
+        con.execute("INSERT INTO request BY NAME SELECT * FROM older")
+        migrate(con, HERE)
+        found = con.execute("SELECT * FROM request ORDER BY source_file, line").pl()
+        assert found.equals(rows.sort("source_file", "line"))
+        assert con.execute("SELECT count(*) FROM duckdb_tables() WHERE table_name = 'old_request'").fetchall() == [(0,)]
+
+
+def test_a_view_is_made_anew_where_its_columns_changed(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = Column("number", "INTEGER", "its number")
+    names = Table("tiny_name", "a name", (number, Column("name", "VARCHAR", "it")), key=("number",))
+    part = Table("tiny_part", "a size", (number, Column("size_mm", "DOUBLE", "its size", "mm")), key=("number",))
+    view = replace(GROWN, parts=(names, part))
+    monkeypatch.setattr(module, "stored_tables", lambda: iter([names, part, view]))
+    monkeypatch.setattr(module, "ddl", lambda: _script(names) + _script(part) + _script(view))
+    first = Migration(1, "first", pending(known=()))
+    view = replace(
+        view, row="a row that is told otherwise", columns=(*GROWN.columns, Column("colour", "VARCHAR", "it"))
+    )
+    second = Migration(2, "second", pending(known=[first]))
+    assert "DROP VIEW" in second.sql
+    with scratch() as con:
+        migrate(con, HERE, [first])
+        con.execute("INSERT INTO tiny_name VALUES (7, 'a'); INSERT INTO tiny_part VALUES (7, 1.5)")
+        migrate(con, HERE, [first, second])
+        assert con.execute("SELECT * FROM tiny").fetchall() == [("a", 1.5, None)]
+    assert pending(known=[first, second]) == ""
 
 
 def test_a_new_column_that_may_not_be_null_is_marked_for_the_author(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -115,4 +152,4 @@ def test_the_registry_makes_one_script_for_every_table_and_draft() -> None:
 
 
 def _script(table: Table) -> str:
-    return "".join(f"{statement};\n" for statement in module.create_statements(table))
+    return "".join(f"{statement};\n" for statement in create_statements(table))

@@ -1,5 +1,8 @@
 """Tables of what came in from outside: files, requests, models, accelerators, prices, engines, observations."""
 
+from collections.abc import Iterable
+from dataclasses import replace
+
 from warehouse.registry import LABELS, Column, Table
 
 SOURCE_KINDS = ("trace", "model", "accelerator", "price", "engine", "coefficient", "observation", "workspace")
@@ -40,57 +43,84 @@ REJECTED_ROW = Table(
 
 OUTCOMES = ("ok", "failed", "rejected", "cancelled", "cache_hit", "unknown")
 
+_REQUEST_COLUMNS = (
+    Column("line", "BIGINT", "its line in that file, or its number among the file's spans or records", minimum=0),
+    Column("arrival_at", "TIMESTAMP", "when it reached the service", "UTC"),
+    Column("isl_tokens", "BIGINT", "input sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
+    Column("osl_tokens", "BIGINT", "output sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
+    Column("cached_tokens", "BIGINT", "input tokens the source says were served from cache", "tokens", True, 0),
+    Column("prefix_hashes", "BIGINT[]", "chained ids of its input blocks: equal ids, equal prefix", nullable=True),
+    Column("prefix_block_tokens", "INTEGER", "tokens a prefix block holds", "tokens", True, positive=True),
+    Column("session_id", "VARCHAR", "conversation it belongs to", nullable=True),
+    Column("model", "VARCHAR", "model the source names", nullable=True),
+    Column("adapter", "VARCHAR", "LoRA adapter", nullable=True),
+    Column("tenant", "VARCHAR", "who sent it", nullable=True),
+    Column(
+        "outcome",
+        "VARCHAR",
+        "how it ended; rejected: turned away (429, 503); cache_hit: answered without an engine",
+        allowed=OUTCOMES,
+    ),
+    Column("ttft_ms", "DOUBLE", "observed time to first token", "ms", True, 0),
+    Column("e2e_ms", "DOUBLE", "observed end-to-end latency", "ms", True, 0),
+    Column("queue_ms", "DOUBLE", "observed queue time", "ms", True, 0),
+    Column("replayable", "BOOLEAN", "an engine worked on it and both lengths are known: what plans and replays count"),
+    Column(
+        "censored",
+        "VARCHAR",
+        "why its lengths fall short of what was wanted: cut at a cap, or cancelled",
+        nullable=True,
+        allowed=("input_cap", "output_cap", "cancelled"),
+    ),
+    Column("written_at", "TIMESTAMP", "arrival as the source has it, where spreading moved it", "UTC", True),
+    Column("request_id", "VARCHAR", "the source's own id for it", nullable=True),
+    Column("finish_reason", "VARCHAR", "why the answer ended, in the source's word", nullable=True),
+    Column("deadline_ms", "DOUBLE", "how long its client waits before it gives up", "ms", True, 0),
+    Column("max_tokens", "BIGINT", "output limit it asked for", "tokens", True, 0),
+    Column("temperature", "DOUBLE", "sampling temperature it asked for", nullable=True, minimum=0),
+    Column("top_p", "DOUBLE", "nucleus sampling it asked for", nullable=True, minimum=0),
+    Column("samples", "INTEGER", "answers it asked for (n)", nullable=True, minimum=0),
+    Column("streaming", "BOOLEAN", "the answer was streamed", nullable=True),
+    Column("structured_output", "BOOLEAN", "it asked for a schema, grammar or JSON", nullable=True),
+    Column("logprobs", "BOOLEAN", "it asked for log probabilities", nullable=True),
+    Column("speculative", "BOOLEAN", "it was decoded speculatively", nullable=True),
+    Column("multimodal", "BOOLEAN", "its input is more than text", nullable=True),
+    Column("media_items", "INTEGER", "images, clips and files in its input", nullable=True, minimum=0),
+)
+
+
+def _stored(name: str, row: str, columns: Iterable[Column]) -> Table:
+    """A part of `request`: the file as a number, words as an enumeration. Many rows, so every byte counts."""
+    kept = (replace(column, type="ENUM") if column.allowed else column for column in columns)
+    number = Column("file_number", "INTEGER", "number of the file in request_file", positive=True)
+    return Table(name, row, (number, *kept), key=("file_number", "line"), public=False)
+
+
+_PLAIN = ("line", "arrival_at", "isl_tokens", "osl_tokens", "outcome", "replayable", "censored")
+_REQUEST_FILE = Table(
+    "request_file",
+    "a trace file by the number that its requests carry",
+    (
+        Column("file_number", "INTEGER", "its number", positive=True),
+        Column("source_file", "VARCHAR", "the file"),
+    ),
+    key=("file_number",),
+    public=False,
+)
+_REQUEST_PLAIN = _stored(
+    "request_plain",
+    "one request of a file that says no more than when it came and how long it was",
+    (column for column in _REQUEST_COLUMNS if column.name in _PLAIN),
+)
+_REQUEST_FULL = _stored("request_full", "one request of a file that says more of it", _REQUEST_COLUMNS)
+# Columns without a value cost a load as much as those with one, so that files which lack most of them have a table of
+# their own.
 REQUEST = Table(
     "request",
     "one request of a trace, served or not",
-    (
-        Column("source_file", "VARCHAR", "the file a row came from"),
-        Column("line", "BIGINT", "its line in that file, or its number among the file's spans or records", minimum=0),
-        Column("arrival_at", "TIMESTAMP", "when it reached the service", "UTC"),
-        Column("isl_tokens", "BIGINT", "input sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
-        Column("osl_tokens", "BIGINT", "output sequence length; NULL: unknown", "tokens", True, 0, 100_000_000),
-        Column("cached_tokens", "BIGINT", "input tokens the source says were served from cache", "tokens", True, 0),
-        Column("prefix_hashes", "BIGINT[]", "chained ids of its input blocks: equal ids, equal prefix", nullable=True),
-        Column("prefix_block_tokens", "INTEGER", "tokens a prefix block holds", "tokens", True, positive=True),
-        Column("session_id", "VARCHAR", "conversation it belongs to", nullable=True),
-        Column("model", "VARCHAR", "model the source names", nullable=True),
-        Column("adapter", "VARCHAR", "LoRA adapter", nullable=True),
-        Column("tenant", "VARCHAR", "who sent it", nullable=True),
-        Column(
-            "outcome",
-            "VARCHAR",
-            "how it ended; rejected: turned away (429, 503); cache_hit: answered without an engine",
-            allowed=OUTCOMES,
-        ),
-        Column("ttft_ms", "DOUBLE", "observed time to first token", "ms", True, 0),
-        Column("e2e_ms", "DOUBLE", "observed end-to-end latency", "ms", True, 0),
-        Column("queue_ms", "DOUBLE", "observed queue time", "ms", True, 0),
-        Column(
-            "replayable", "BOOLEAN", "an engine worked on it and both lengths are known: what plans and replays count"
-        ),
-        Column(
-            "censored",
-            "VARCHAR",
-            "why its lengths fall short of what was wanted: cut at a cap, or cancelled",
-            nullable=True,
-            allowed=("input_cap", "output_cap", "cancelled"),
-        ),
-        Column("written_at", "TIMESTAMP", "arrival as the source has it, where spreading moved it", "UTC", True),
-        Column("request_id", "VARCHAR", "the source's own id for it", nullable=True),
-        Column("finish_reason", "VARCHAR", "why the answer ended, in the source's word", nullable=True),
-        Column("deadline_ms", "DOUBLE", "how long its client waits before it gives up", "ms", True, 0),
-        Column("max_tokens", "BIGINT", "output limit it asked for", "tokens", True, 0),
-        Column("temperature", "DOUBLE", "sampling temperature it asked for", nullable=True, minimum=0),
-        Column("top_p", "DOUBLE", "nucleus sampling it asked for", nullable=True, minimum=0),
-        Column("samples", "INTEGER", "answers it asked for (n)", nullable=True, minimum=0),
-        Column("streaming", "BOOLEAN", "the answer was streamed", nullable=True),
-        Column("structured_output", "BOOLEAN", "it asked for a schema, grammar or JSON", nullable=True),
-        Column("logprobs", "BOOLEAN", "it asked for log probabilities", nullable=True),
-        Column("speculative", "BOOLEAN", "it was decoded speculatively", nullable=True),
-        Column("multimodal", "BOOLEAN", "its input is more than text", nullable=True),
-        Column("media_items", "INTEGER", "images, clips and files in its input", nullable=True, minimum=0),
-    ),
+    (Column("source_file", "VARCHAR", "the file a row came from"), *_REQUEST_COLUMNS),
     key=("source_file", "line"),
+    parts=(_REQUEST_FILE, _REQUEST_PLAIN, _REQUEST_FULL),
 )
 
 MODEL = Table(
