@@ -139,6 +139,7 @@ def _run(  # noqa: PLR0912, PLR0915
     left = np.zeros(clients)
     queue = np.zeros(requests + 1, np.int64)
     prompts = np.zeros(clients, np.int64)
+    answered = np.zeros(clients, np.int64)
     head, sent, ended, rows = 0, clients, 0, 0
     for c in range(clients):
         request[c] = c
@@ -179,6 +180,7 @@ def _run(  # noqa: PLR0912, PLR0915
                 if decoding[c]:
                     steps = min(steps, left[c])
         decodes_too = tokens == 0.0 or not exclusive
+        gone = 0
         row[0] = tokens + decodes if decodes_too else tokens
         row[1] = scheduled + decodes if decodes_too else scheduled
         row[2] = kv + decodes * (steps - 1) / 2 if decodes_too else 0.0
@@ -197,14 +199,8 @@ def _run(  # noqa: PLR0912, PLR0915
                         decodes -= 1
                         kv -= context[c]
                         per_token -= 1.0 / (osl[request[c]] - 1.0)
-                        running -= 1
-                        ended += 1
-                        if sent < requests:
-                            request[c] = sent
-                            queue[tail] = c
-                            sent += 1
-                            tail += 1
-                            first_tokens_due += 1
+                        answered[gone] = c
+                        gone += 1
         kept = 0
         for j in range(halfway):
             c = prompts[j]
@@ -223,15 +219,17 @@ def _run(  # noqa: PLR0912, PLR0915
                 kv += isl[r]
                 per_token += 1.0 / (osl[r] - 1.0)
             else:
-                running -= 1
-                ended += 1
-                if sent < requests:
-                    request[c] = sent
-                    queue[tail] = c
-                    sent += 1
-                    tail += 1
-                    first_tokens_due += 1
+                answered[gone] = c
+                gone += 1
         halfway = kept
+        running -= gone
+        ended += gone
+        for c in answered[: min(gone, requests - sent)]:
+            request[c] = sent
+            queue[tail] = c
+            sent += 1
+            tail += 1
+            first_tokens_due += 1
     return rows
 
 
