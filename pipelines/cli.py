@@ -381,7 +381,8 @@ def doctor(
     data_docs: Annotated[
         Path | None,
         typer.Option(
-            help="Write the data contracts of every table here as a site (HTML), and nothing else.", file_okay=False
+            help="Write every table's data contract, and what its rows make of it, here as a site (HTML).",
+            file_okay=False,
         ),
     ] = None,
     json: JsonOption = False,
@@ -389,7 +390,7 @@ def doctor(
     """What is missing, locked, stale or misconfigured, and what mends it."""
     from pipelines.commands.doctor import contracts, run
 
-    contracts(data_docs, json=json) if data_docs is not None else run(workspace, json=json)
+    contracts(data_docs, workspace, json=json) if data_docs is not None else run(workspace, json=json)
 
 
 def main() -> None:

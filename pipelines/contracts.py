@@ -12,7 +12,6 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import cache
 from importlib import import_module, resources
-from pathlib import Path
 from typing import TYPE_CHECKING, Any, Literal
 
 import polars as pl
@@ -22,6 +21,7 @@ from pipelines.sources.outcome import NEAR, is_cap
 from warehouse.contracts import Expectation, expectations
 from warehouse.frames import polars_schema
 from warehouse.registry import Table, table
+from warehouse.rule_counts import count_broken
 
 if TYPE_CHECKING:
     import duckdb
@@ -128,8 +128,13 @@ def _context() -> Any:
     return context
 
 
-def _suite(target: Table) -> tuple[list[Expectation], Any]:
-    """The registry's rules that Great Expectations states, and the suite of them; `meta` numbers each."""
+def rules_of(target: Table) -> list[Expectation]:
+    """Those of the registry's rules for a table that Great Expectations states; types the table keeps by itself."""
+    return [rule for rule in expectations(target) if rule.kind in _PARTS]
+
+
+def suite_of(target: Table) -> Any:
+    """The suite of a table's rules; `meta` numbers each."""
     # As `Any`: the library's own types are incomplete, and checking against them takes mypy through all of it.
     gx: Any = import_module("great_expectations")
     gxe: Any = import_module("great_expectations.expectations")
@@ -144,7 +149,8 @@ def _suite(target: Table) -> tuple[list[Expectation], Any]:
                 return gxe.ExpectColumnValuesToBeBetween(column=rule.column, meta=meta, **rule.arguments)
             case "finite":
                 bounds = {"min_value": -_LARGEST, "max_value": _LARGEST}
-                return gxe.ExpectColumnValuesToBeBetween(column=rule.column, meta=meta, **bounds)
+                said = "values must be finite numbers."
+                return gxe.ExpectColumnValuesToBeBetween(column=rule.column, meta=meta, description=said, **bounds)
             case "in_set":
                 return gxe.ExpectColumnValuesToBeInSet(column=rule.column, meta=meta, **rule.arguments)
             case _:
@@ -153,22 +159,57 @@ def _suite(target: Table) -> tuple[list[Expectation], Any]:
                     return gxe.ExpectColumnValuesToBeUnique(column=columns[0], meta=meta)
                 return gxe.ExpectCompoundColumnsToBeUnique(column_list=columns, meta=meta)
 
-    rules = [rule for rule in expectations(target) if rule.kind in _PARTS]
-    stating = [stated(place, rule) for place, rule in enumerate(rules)]
-    return rules, gx.ExpectationSuite(name=target.name, expectations=stating)
+    _context()
+    stating = [stated(place, rule) for place, rule in enumerate(rules_of(target))]
+    return gx.ExpectationSuite(name=target.name, expectations=stating)
 
 
-def _run_suite(target: Table, frame: pl.DataFrame) -> list[tuple[Expectation, Any]]:
-    context = _context()
-    rules, suite = _suite(target)
-    source = context.data_sources.add_or_update_pandas(target.name)
+def suite_result(target: Table, frame: pl.DataFrame) -> Any:
+    """A small table's rows against its suite, by Great Expectations; its results stand in the suite's order."""
+    source = _context().data_sources.add_or_update_pandas(target.name)
     batch = source.add_dataframe_asset(target.name).add_batch_definition_whole_dataframe(target.name)
     # pandas cannot tell NaN from NULL; as an infinity, NaN fails the finite rule instead of passing as absent.
     floats = pl.selectors.float().fill_nan(float("inf"))
     data = frame.with_columns(floats).to_pandas()
-    outcome = batch.get_batch({"dataframe": data}).validate(suite, result_format="BASIC")
-    by_place = {result.expectation_config.meta["rule"]: result for result in outcome.results}
-    return [(rule, by_place[place]) for place, rule in enumerate(rules)]
+    outcome = batch.get_batch({"dataframe": data}).validate(suite_of(target), result_format="BASIC")
+    outcome.results.sort(key=lambda result: result.expectation_config.meta["rule"])
+    return outcome
+
+
+def suite_result_by_sql(con: duckdb.DuckDBPyConnection, target: Table) -> Any:
+    """A big table's rows against its suite, counted by DuckDB where they are: the same kind of result."""
+    results: Any = import_module("great_expectations.core.expectation_validation_result")
+    counts = count_broken(con, target.name, rules_of(target))
+    found = [
+        results.ExpectationValidationResult(
+            success=counted.broken == 0,
+            expectation_config=expectation.configuration,
+            result={
+                "element_count": counted.rows,
+                "unexpected_count": counted.broken,
+                "unexpected_percent": 100 * counted.broken / counted.rows if counted.rows else 0.0,
+                "partial_unexpected_list": list(counted.examples),
+            },
+        )
+        for expectation, counted in zip(suite_of(target).expectations, counts, strict=True)
+    ]
+    held = sum(one.success for one in found)
+    return results.ExpectationSuiteValidationResult(
+        success=held == len(found),
+        results=found,
+        suite_name=target.name,
+        statistics={
+            "evaluated_expectations": len(found),
+            "successful_expectations": held,
+            "unsuccessful_expectations": len(found) - held,
+            "success_percent": 100 * held / len(found),
+        },
+        meta={},
+    )
+
+
+def _run_suite(target: Table, frame: pl.DataFrame) -> list[tuple[Expectation, Any]]:
+    return list(zip(rules_of(target), suite_result(target, frame).results, strict=True))
 
 
 def _told(rule: Expectation, outcome: Any) -> str:
@@ -176,25 +217,6 @@ def _told(rule: Expectation, outcome: Any) -> str:
     examples = ", ".join(str(value)[:40] for value in result.get("partial_unexpected_list", [])[:3])
     count = result.get("unexpected_count")
     return f"{rule.column}: {count if count is not None else 'some'} rows" + (f" ({examples})" if examples else "")
-
-
-def render_data_docs(tables: Sequence[str], folder: Path) -> Path:
-    """The suites of tables as Great Expectations data docs (HTML, offline) in a folder; returns its index page."""
-    context = _context()
-    for name in tables:
-        context.suites.add_or_update(_suite(table(name))[1])
-    store = {"class_name": "TupleFilesystemStoreBackend", "base_directory": str(folder.resolve())}
-    site = {
-        "class_name": "SiteBuilder",
-        "store_backend": store,
-        "site_index_builder": {"class_name": "DefaultSiteIndexBuilder"},
-    }
-    if "local" in context.get_site_names():
-        context.update_data_docs_site(site_name="local", site_config=site)
-    else:
-        context.add_data_docs_site(site_name="local", site_config=site)
-    context.build_data_docs(site_names=["local"])
-    return folder / "index.html"
 
 
 def validate_requests(

@@ -10,7 +10,7 @@ from importlib.util import find_spec
 from pathlib import Path
 
 from pipelines.commands import show
-from pipelines.workspace import Place
+from pipelines.workspace import FILE_NAME, Place
 from warehouse.connection import Warehouse
 from warehouse.errors import CapsheetError
 
@@ -35,25 +35,38 @@ def run(workspace: Path, *, json: bool) -> None:
         raise CapsheetError(f"{len(broken)} thing(s) to mend; the first: {broken[0].remedy}")
 
 
-def contracts(folder: Path, *, json: bool) -> None:
-    """Every public table's contract as Great Expectations data docs in `folder`; says where the first page is.
+def contracts(folder: Path, workspace: Path, *, json: bool) -> None:
+    """Every public table's contract as a site in `folder`, with what the workspace's warehouse makes of it, if any.
 
-    Raises CapsheetError where the folder cannot be written.
+    Raises CapsheetError where the folder cannot be written, and, the site written, where a table breaks its contract.
     """
     import typer
 
-    from pipelines.contracts import render_data_docs
+    from pipelines.data_docs import render
     from warehouse.registry import tables
 
-    names = [table.name for table in tables() if table.public]
+    public = [table for table in tables() if table.public]
+    warehouse, share = None, 0.05
+    if (workspace / FILE_NAME).exists():
+        place = Place(workspace)
+        share = place.spec.max_rejected_share
+        warehouse = Warehouse(place.warehouse) if place.warehouse.exists() else None
     try:
         folder.mkdir(parents=True, exist_ok=True)
-        index = render_data_docs(names, folder)
+        index, validated = render(public, folder, warehouse, share)
     except OSError as error:
         raise CapsheetError(f"{folder}: {error.strerror or error}. Name a folder that can be written.") from None
-    show.as_json({"data_docs": str(index), "tables": names}) if json else typer.echo(
-        f"contracts of {len(names)} tables: {index}"
-    )
+    if json:
+        results = {name: asdict(found) for name, found in validated.items()}
+        show.as_json({"data_docs": str(index), "tables": [table.name for table in public], "validated": results})
+    else:
+        rows = (
+            f", {len(validated)} of them validated" if warehouse else ", no rows validated: there is no warehouse here"
+        )
+        typer.echo(f"contracts of {len(public)} tables{rows}: {index}")
+    broken = [name for name, found in validated.items() if found.failed]
+    if broken:
+        raise CapsheetError(f"{', '.join(broken)}: rows break their contract. See {index}, and mend the source.")
 
 
 def _look(workspace: Path) -> Iterator[Finding]:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import json
 import os
 import subprocess
 import sys
@@ -14,12 +13,10 @@ import duckdb
 import polars as pl
 import pytest
 
-from pipelines.commands.doctor import contracts
 from pipelines.contracts import CheckResult, validate, validate_requests
 from pipelines.sources import read_catalog_table, read_prices
 from tests.conftest import ROOT
 from warehouse.connection import scratch
-from warehouse.errors import CapsheetError
 from warehouse.migrate import migrate
 from warehouse.registry import table
 from warehouse.requests import make_place, stream_requests
@@ -97,24 +94,6 @@ def test_a_table_of_another_shape_or_without_rows_is_said_before_any_suite_runs(
     assert failed(validate("price", prices.clear())) == {"there are rows": "0 rows"}
     empty = pl.DataFrame(schema={c.name: pl.String for c in table("observation").columns})
     assert "there are rows" not in failed(validate("observation", empty))
-
-
-def test_data_docs_of_every_table_are_rendered_where_the_user_says(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str]
-) -> None:
-    contracts(tmp_path / "docs", json=True)
-    said = json.loads(capsys.readouterr().out)
-    assert Path(said["data_docs"]) == tmp_path / "docs" / "index.html" and Path(said["data_docs"]).is_file()
-    pages = {page.stem for page in (tmp_path / "docs" / "expectations").glob("*.html")}
-    assert pages == set(said["tables"]) >= {"request", "price", "plan_capacity", "workload_bucket"}
-    page = (tmp_path / "docs" / "expectations" / "price.html").read_text(encoding="utf-8")
-    assert "usd_per_gpu_hour" in page
-
-
-def test_data_docs_that_cannot_be_written_are_one_message(tmp_path: Path) -> None:
-    (tmp_path / "taken").write_text("")
-    with pytest.raises(CapsheetError, match="Name a folder"):
-        contracts(tmp_path / "taken" / "docs", json=False)
 
 
 def test_great_expectations_loads_only_where_a_suite_runs_and_leaves_home_alone(tmp_path: Path) -> None:
