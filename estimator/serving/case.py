@@ -9,6 +9,7 @@ from dataclasses import dataclass
 
 from estimator.architecture import Architecture
 from estimator.hardware import Accelerator
+from estimator.step_time import CLOSED, OPEN
 from estimator.weights import Weights
 
 MOST_WAIT_STEPS = 1000
@@ -59,6 +60,11 @@ class Protocol:
     shortest_ratio: float = 1.0
     shared_prefix_tokens: float = 0.0
     requests: int | None = None
+
+    @property
+    def load(self) -> str:
+        """The kind of load, as coefficients tell them apart."""
+        return OPEN if self.concurrency is None else CLOSED
 
     def __post_init__(self) -> None:
         """Raise ValueError for a load that is none."""

@@ -74,6 +74,19 @@ _FACTOR = np.array([COEFFICIENT_UNITS[name] == "x" for name in NAMES])
 _REQUEST, _PROMPT, _CLIENT, _LATER = (
     NAMES.index(n) for n in ("request_seconds", "prompt_us_per_token", "client_overhead_ms", "first_token_steps")
 )
+_BY_LOAD = frozenset(
+    {
+        "request_seconds",
+        "prompt_us_per_token",
+        "client_overhead_ms",
+        "first_token_steps",
+        "dense_flops_factor",
+        "expert_flops_factor",
+        "attention_flops_factor",
+        "prefill_layer_host_us",
+    }
+)
+"""What may differ between an open loop and a benchmark's clients: what prompts cost, inside the engine and outside."""
 _ERROR = (0.12, 0.06)
 """Standard deviation of log TTFT and log TPOT that the model is asked to reach."""
 _FREEDOM = 4.0
@@ -102,6 +115,7 @@ class Scope:
     gpu_scope: str = "*"
     precision: str = ""
     kind: str = ""
+    load: str = ""
 
 
 def _scopes(case: ServingCase) -> tuple[tuple[Scope, float], ...]:
@@ -114,11 +128,19 @@ def _scopes(case: ServingCase) -> tuple[tuple[Scope, float], ...]:
         (Scope(engine, precision=precision), 0.7),
         (Scope(engine, gpu_scope=gpu, precision=precision), 0.5),
         (Scope(engine, kind=kind), 0.5),
+        (Scope(engine, load=case.protocol.load), 2.0),
     ]
     if case.engine_version:
         first, before = release(engine, case.engine_version)
         found.append((Scope(engine, version_from=first, version_before=before), 0.5))
     return tuple(found)
+
+
+def _spread(scope: Scope, share: float | None) -> list[float]:
+    """Standard deviations of the logarithm of each of NAMES in a scope; of engines where there is no share."""
+    if share is None:
+        return [PRIORS[n].engines for n in NAMES]
+    return [PRIORS[n].inside * share if not scope.load or n in _BY_LOAD else 0.0 for n in NAMES]
 
 
 @dataclass(frozen=True, slots=True)
@@ -240,10 +262,20 @@ class Problem:
             if scope not in places:
                 places[scope] = len(self.scopes)
                 self.scopes.append(scope)
-                spreads.append([PRIORS[n].engines if share is None else PRIORS[n].inside * share for n in NAMES])
+                spreads.append(_spread(scope, share))
             return places[scope]
 
-        found = [[place(Scope(c.engine), None), *(place(s, share) for s, share in _scopes(c))] for c in cases]
+        # What all points of an engine share tells nothing apart: it is the engine's own.
+        below = [_scopes(c) for c in cases]
+        held = Counter(scope for some in below for scope, _ in some)
+        of = Counter(c.engine for c in cases)
+        found = [
+            [
+                place(Scope(c.engine), None),
+                *(place(s, share) for s, share in some if not s.load or held[s] < of[c.engine]),
+            ]
+            for c, some in zip(cases, below, strict=True)
+        ]
         self.width = max(len(some) for some in found)
         empty = place(Scope(""), 0.0)
         self.at = np.array([some + [empty] * (self.width - len(some)) for some in found])
@@ -342,15 +374,20 @@ class Problem:
 
 def leave_out(
     problem: Problem, groups: Sequence[object], start: Floats, report: Callable[[int, int], None] = lambda *_: None
-) -> Floats:
-    """Log predictions of every point from the others' groups alone, (points, 2): each group left out in turn."""
+) -> tuple[Floats, Floats]:
+    """Every point from the others' groups alone, each group left out in turn.
+
+    Returns log predictions, (points, 2), and the log coefficients behind them, (points, len(NAMES)).
+    """
     names = list(dict.fromkeys(groups))
     found = np.full((len(groups), 2), np.nan)
+    used = np.full((len(groups), len(NAMES)), np.nan)
     for i, name in enumerate(names):
         mine = np.array([group == name for group in groups])
         effects = problem.solve(~mine, start, rounds=6, settle_every=0)
         logs, _ = problem.coefficients(effects)
         problem.design.settle(logs, mine)
         found[mine] = problem.design.predict(logs)[mine]
+        used[mine] = logs[mine]
         report(i + 1, len(names))
-    return found
+    return found, used

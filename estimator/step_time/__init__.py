@@ -7,7 +7,9 @@ replaying steps, or reading the catalogue.
 
 from estimator.step_time.coefficients import (
     ADJUSTMENT,
+    CLOSED,
     COEFFICIENT_UNITS,
+    OPEN,
     SHARPNESS,
     Coefficient,
     Coefficients,
@@ -31,7 +33,9 @@ from estimator.step_time.profiles import Carried, DecodePoint, PrefillPoint, Pro
 
 __all__ = [
     "ADJUSTMENT",
+    "CLOSED",
     "COEFFICIENT_UNITS",
+    "OPEN",
     "MEASURED_TERM",
     "SHARPNESS",
     "STEP_FIELDS",

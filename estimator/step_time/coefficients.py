@@ -51,6 +51,9 @@ _FAMILIES: tuple[tuple[str, str], ...] = (
 
 ADJUSTMENT = "adjust:"
 """Rows of the catalogue so named multiply a coefficient where they hold: a fit's departures from the engine's value."""
+OPEN, CLOSED = "open", "closed"
+"""Kinds of load: requests that arrive when they will, as in production, or a benchmark's clients in a closed loop.
+Prompts of the second cost more than the step model says; why is not known, so it stands as an adjustment of its own."""
 _SAME_RATE = {"fp16": "bf16", "nvfp4": "fp4", "mxfp4": "fp4"}
 """Precisions that benchmarks name alike."""
 SHARPNESS = 8.0
@@ -141,7 +144,13 @@ def outside_s(coefficients: Mapping[str, float], isl_tokens: float, step_s: floa
 
 
 def coefficients_for(
-    rows: Iterable[Mapping[str, object]], engine: str, version: str, gpu_id: str, precision: str, kind: str = ""
+    rows: Iterable[Mapping[str, object]],
+    engine: str,
+    version: str,
+    gpu_id: str,
+    precision: str,
+    kind: str = "",
+    load: str = OPEN,
 ) -> Coefficients:
     """The most specific coefficients among `engine_profile` rows for one engine, version, accelerator and precision.
 
@@ -152,8 +161,8 @@ def coefficients_for(
     parameters are passed over. An empty `version` takes the newest range.
 
     Rows of parameter `adjust:NAME` multiply the chosen value (`adjusted`), every one that holds: for the accelerator,
-    its family or all, and, behind an @, for a precision, a kind of model (`model_kind`) or both, as in
-    `adjust:kv_read_factor@fp8+moe`.
+    its family or all, and, behind an @, for a precision, a kind of model (`model_kind`), a kind of load (OPEN, CLOSED)
+    or several of these, as in `adjust:kv_read_factor@fp8+moe`.
 
     Raises ValueError naming what is missing.
     """
@@ -178,7 +187,7 @@ def coefficients_for(
         ):
             continue
         if adjusts:
-            if set(filter(None, row_precision.split("+"))) <= {_SAME_RATE.get(precision, precision), kind}:
+            if set(filter(None, row_precision.split("+"))) <= {_SAME_RATE.get(precision, precision), kind, load}:
                 adjustments.setdefault(name, []).append(_coefficient(row))
             continue
         if row_precision not in ("", precision):

@@ -18,19 +18,19 @@ import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.serving import predict
+from estimator.serving import ServingCase, predict
 from estimator.serving.fit import NAMES, Design, Fit, Measured, Problem, Scope, leave_out
 from estimator.serving.intervals import SPREAD, Spreads, load_kind
-from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, coefficients_for, model_kind
+from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
 from pipelines.planning.catalog import shipped
 from pipelines.planning.measurements import read_measurements
-from pipelines.planning.serving.predictions import Point, Predicted, Value, points, shape, values_of
+from pipelines.planning.serving.predictions import METRICS, Point, Predicted, Value, points, shape, values_of
 from pipelines.planning.serving.rows import ServingRow, read_cases
 from pipelines.progress import report
 from pipelines.sources.model_names import ModelFolders
@@ -52,11 +52,11 @@ _ENOUGH = 8
 
 @dataclass(frozen=True, slots=True)
 class Fitted:
-    """The catalogue's new rows, the points, and the log predictions of each from the others' combinations."""
+    """The catalogue's new rows, the points, and each predicted from the others' combinations alone, by metric."""
 
     rows: list[dict[str, str]]
     points: tuple[Point, ...]
-    left_out: NDArray[np.float64]
+    left_out: tuple[Mapping[str, float], ...]
 
 
 def teaches(row: ServingRow) -> bool:
@@ -83,34 +83,41 @@ def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, 
         rows = read_cases(read_measurements(folder / name).rows, ModelFolders(models), catalog)
         # Which points teach must not hang on today's coefficients, or no two fits were the same.
         found += points([Predicted(row, dict.fromkeys(row.counted, Value(1.0))) for row in rows if teaches(row)])[0]
-    others = {row["parameter"]: float(row["value"]) for row in old if row["parameter"] in COEFFICIENT_UNITS}
-    design = Design([_measured(point) for point in found], {k: v for k, v in others.items() if k not in NAMES})
+    values = {row["parameter"]: float(row["value"]) for row in old if row["parameter"] in COEFFICIENT_UNITS}
+    others = {name: value for name, value in values.items() if name not in NAMES}
+    design = Design([_measured(point) for point in found], others)
     combinations = [(shape(point.case), point.case.accelerator.gpu_id, point.case.engine) for point in found]
     problem = Problem(design, combinations)
     effects = problem.solve(np.ones(len(found), dtype=np.bool_))
-    left_out = leave_out(problem, combinations, effects, lambda i, n: report("combinations left out", i, n))
+    logs, used = leave_out(problem, combinations, effects, lambda i, n: report("combinations left out", i, n))
+    left_out = [
+        _left_out(point, log, {**others, **dict(zip(NAMES, values, strict=True))})
+        for point, log, values in zip(found, np.exp(logs).tolist(), np.exp(used).tolist(), strict=True)
+    ]
     usual = _usual(np.exp(problem.coefficients(effects)[0]))
     made = [*_base(problem.result(effects), usual, old), *_effects(problem.result(effects))]
-    again = [replace(point, predicted=_predicted(point, made)) for point in found]
-    return Fitted([*made, *_spreads(again, left_out)], tuple(again), left_out)
+    return Fitted([*made, *_spreads(found, left_out)], tuple(found), tuple(left_out))
 
 
-def _predicted(point: Point, rows: Sequence[Mapping[str, str]]) -> Mapping[str, Value]:
-    """The point predicted with the new rows."""
+def _left_out(point: Point, fitted_ms: Sequence[float], coefficients: Mapping[str, float]) -> dict[str, float]:
+    """A point predicted with coefficients of the others' combinations, by metric, as `capsheet accuracy` does it.
+
+    `fitted_ms`, the fit's TTFT and TPOT, are those of a closed loop; an open loop is replayed and has no figures
+    where those coefficients find it saturated.
+    """
     case = point.case
-    chosen = coefficients_for(
-        rows,
-        case.engine,
-        case.engine_version,
-        case.accelerator.gpu_id,
-        case.precision,
-        model_kind(case.architecture),
-    )
+    if load_kind(case) == "closed":
+        ttft, tpot = fitted_ms
+        return {"ttft": ttft, "tpot": tpot, "e2e": ttft + (_osl(case) - 1) * tpot}
     try:
-        return values_of(case, predict(case, chosen), Spreads({}, frozenset()))
+        found = values_of(case, predict(case, coefficients), Spreads({}, frozenset()))
     except ValueError:
-        # An open loop that the new coefficients find saturated has no figures.
         return {}
+    return {metric: value.value for metric, value in found.items()}
+
+
+def _osl(case: ServingCase) -> float:
+    return case.osl_tokens * (case.protocol.shortest_ratio + 1) / 2
 
 
 def _measured(point: Point) -> Measured:
@@ -152,7 +159,7 @@ def _base(fit: Fit, usual: Mapping[str, tuple[str, str]], old: Sequence[Mapping[
 def _effects(fit: Fit) -> list[dict[str, str]]:
     made = []
     for scope, values in sorted(fit.effects.items(), key=lambda item: str(item[0])):
-        within = "+".join(filter(None, (scope.precision, scope.kind)))
+        within = "+".join(filter(None, (scope.precision, scope.kind, scope.load)))
         for name in NAMES:
             if abs(np.log(values[name])) < _LEAST_EFFECT:
                 continue
@@ -175,26 +182,13 @@ def _effects(fit: Fit) -> list[dict[str, str]]:
     return made
 
 
-def _spreads(found: Sequence[Point], left_out: NDArray[np.float64]) -> list[dict[str, str]]:
+def _spreads(found: Sequence[Point], left_out: Sequence[Mapping[str, float]]) -> list[dict[str, str]]:
     """P10 and P90 of measured over predicted, of points whose combination was left out, by engine, metric and load."""
     logs: dict[tuple[str, str], dict[str, list[float]]] = {}
-    for point, log in zip(found, left_out, strict=True):
-        predicted = {"ttft": float(np.exp(log[0])), "tpot": float(np.exp(log[1]))}
-        if point.case.prefill is not None:
-            if "ttft" not in point.predicted:
-                continue
-            # The fit knows nothing of a prefill pool's queue: as predicted, with its combination in the fit.
-            predicted["ttft"] = point.predicted["ttft"].value
-        osl = point.case.osl_tokens * (point.case.protocol.shortest_ratio + 1) / 2
-        predicted["e2e"] = predicted["ttft"] + (osl - 1) * predicted["tpot"]
-        if "ttft_p99" in point.predicted:
-            # The tail moves with the mean that leaving out gives.
-            predicted["ttft_p99"] = (
-                point.predicted["ttft_p99"].value * predicted["ttft"] / point.predicted["ttft"].value
-            )
+    for point, predicted in zip(found, left_out, strict=True):
         measured = dict(point.measured)
         if "ttft" in measured and "tpot" in measured:
-            measured.setdefault("e2e", measured["ttft"] + (osl - 1) * measured["tpot"])
+            measured.setdefault("e2e", measured["ttft"] + (_osl(point.case) - 1) * measured["tpot"])
         for metric, value in measured.items():
             if metric in predicted:
                 by_engine = logs.setdefault((metric, load_kind(point.case)), {})
@@ -232,24 +226,28 @@ def _short(value: float) -> str:
 
 
 def errors_table(fitted: Fitted) -> list[dict[str, object]]:
-    """Median and P90 of the absolute error, each point predicted from the other combinations alone."""
-    groups: dict[tuple[str, str], list[tuple[str, float]]] = {}
-    for point, log in zip(fitted.points, fitted.left_out, strict=True):
-        for m, metric in enumerate(("ttft", "tpot")):
-            if metric in point.measured and not (metric == "ttft" and point.case.prefill is not None):
-                error = abs(float(np.exp(log[m])) / point.measured[metric] - 1)
+    """Median and P90 of the absolute error, each point predicted from the other combinations alone.
+
+    A point that those find saturated has no figure; that is an error without bound, not a point fewer.
+    """
+    groups: dict[tuple[str, str, str], list[float]] = {}
+    for point, predicted in zip(fitted.points, fitted.left_out, strict=True):
+        for metric in METRICS:
+            if metric in point.measured and (metric in predicted or not predicted):
+                error = abs(predicted.get(metric, np.inf) / point.measured[metric] - 1)
                 for engine in ("all", point.case.engine):
-                    groups.setdefault((load_kind(point.case), engine), []).append((metric, error))
-    table = []
-    for (load, engine), errors in sorted(groups.items()):
-        for metric in ("tpot", "ttft"):
-            mine = [error for name, error in errors if name == metric]
-            if mine:
-                median, p90 = (round(float(np.quantile(mine, q)) * 100, 1) for q in (0.5, 0.9))
-                table.append(
-                    {"load": load, "engine": engine, "metric": metric, "n": len(mine), "median %": median, "P90 %": p90}
-                )
-    return table
+                    groups.setdefault((load_kind(point.case), engine, metric), []).append(error)
+    return [
+        {
+            "load": load,
+            "engine": engine,
+            "metric": metric,
+            "n": len(errors),
+            "median %": round(float(np.median(errors)) * 100, 1),
+            "P90 %": round(float(np.quantile(errors, 0.9)) * 100, 1),
+        }
+        for (load, engine, metric), errors in sorted(groups.items())
+    ]
 
 
 def main() -> None:

@@ -110,7 +110,7 @@ def _predict(
     if case is None:
         return Predicted(row, skipped=row.skipped)
     kind = model_kind(case.architecture)
-    key = (case.engine, case.engine_version, case.accelerator.gpu_id, case.precision, kind)
+    key = (case.engine, case.engine_version, case.accelerator.gpu_id, case.precision, kind, case.protocol.load)
     try:
         if key not in chosen:
             chosen[key] = coefficients_for(profile, *key)
