@@ -1,4 +1,4 @@
-"""An engine steps as vLLM V1 does: schedule, run, complete.
+"""An engine steps as vLLM V1 does, or SGLang: schedule, run, complete.
 
 Belongs here: a step from start to end, and its account. Does not: what is scheduled (`schedule`), a request's own moves
 (`transitions`), which engine a request goes to (`routing`), or how long a step takes (`estimator.step_time`).
@@ -16,10 +16,9 @@ from estimator.replay.blocks import blocks_for, free_blocks, publish, take
 from estimator.replay.compiled import inner, spliced
 from estimator.replay.loads import collect, landing_s, reads_only
 from estimator.replay.queues import gap_bin, heap_pop, heap_request, heap_step, stall_push
-from estimator.replay.schedule import admit, continues, schedule_running
+from estimator.replay.schedule import continues, fill
 from estimator.replay.state import (
     BUSY,
-    BY_PREEMPTION,
     BY_SEQUENCES,
     CANCELLED,
     CROSS,
@@ -85,14 +84,16 @@ def _add_to_series(f: Fleet, g: Any, start_s: float, step_s: float) -> None:
 
 @spliced
 def _tokens_advance(f: Fleet, e: int, counts: bool) -> None:
-    """Every decoding request has one token more."""
+    """Every decoding request has one token more, unless the step was for prompts alone."""
     g = f.engines[e]
-    if g.decoding > 0:
+    gap_s = g.held_s + g.step_s
+    if g.decoding > 0 and not g.alone:
         g.kv_full += g.decoding
         g.kv_window += g.below_window
         if counts:
-            f.totals[0].gaps[gap_bin(g.step_s)] += g.decoding
-        stall_push(g, g.steps, g.step_s)
+            f.totals[0].gaps[gap_bin(gap_s)] += g.decoding
+        stall_push(g, g.steps, gap_s)
+    g.held_s = gap_s if g.alone else 0.0
     prefill_tokens = 0
     for j in range(g.prefills):
         prefill_tokens += f.requests[f.prefills[e, j]].computed + f.requests[f.prefills[e, j]].chunk
@@ -110,6 +111,7 @@ def _prompt_advances(f: Fleet, e: int, r: int, counts: bool) -> bool:
     held = blocks_for(q.computed + q.chunk, rules.block_tokens)
     new = _emitted(f, r) if drafts else 1
     q.computed += new if drafts else q.chunk
+    q.chunk = 0
     after = min(q.computed // rules.block_tokens, q.hashed)
     if rules.caching and after > before:
         publish(f, e, r, before, after)
@@ -157,7 +159,10 @@ def _emitted(f: Fleet, r: int) -> int:
 def complete(f: Fleet, e: int) -> int:
     """The step in flight ends: tokens appear, requests end, full blocks become hashable. Returns how many ended."""
     g = f.engines[e]
-    g.steps += 1
+    if g.alone:
+        g.prompt_steps += 1
+    else:
+        g.steps += 1
     counts = f.rules[0].from_s <= g.start_s < f.rules[0].to_s
     _tokens_advance(f, e, counts)
     ended = 0
@@ -183,7 +188,8 @@ def complete(f: Fleet, e: int) -> int:
         elif f.requests[r].generated == f.requests[r].osl:
             finish(f, e, r)
             ended += 1
-        elif f.rules[0].drafts > 0:
+        elif f.rules[0].drafts > 0 or g.alone:
+            # Its first wait for a token is not that of those who decode already: it joins their sums with the next one.
             f.prefills[e, kept] = r
             kept += 1
         else:
@@ -278,15 +284,12 @@ def begin(f: Fleet, e: int, p: Step, now_s: float) -> float:
     rules = f.rules[0]
     g = f.engines[e]
     g.load_s = 0.0
-    preempted, budget = schedule_running(f, e, now_s)
-    if preempted and g.running > 0:
-        g.limit = BY_PREEMPTION
-    else:
-        admit(f, e, now_s, budget)
-    tokens = g.decoding
-    sequences = g.decoding
-    kv_full = g.kv_full
-    kv_window = g.kv_window
+    fill(f, e, now_s)
+    tokens = sequences = kv_full = kv_window = 0
+    if not g.alone:
+        tokens = sequences = g.decoding
+        kv_full = g.kv_full
+        kv_window = g.kv_window
     pairs = 0.0
     prompt_tokens = 0
     for j in range(g.prefills):
@@ -344,7 +347,7 @@ def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:
             rests(f, e)
             continue
         g.asleep = 0
-        quiet = g.prefills == 0 and g.decoding > 0 and rules.fast
+        quiet = g.prefills == 0 and g.decoding > 0 and g.held_s == 0.0 and rules.fast
         if quiet and (g.waiting == 0 or g.shut or g.running >= rules.max_num_seqs):
             if _fast_forward(f, e, p, until_s):
                 return 0

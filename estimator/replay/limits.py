@@ -12,6 +12,8 @@ class EngineLimits:
     `long_prefill_threshold` is the most prompt tokens of one request in a step; 0 sets no such limit. With
     `priority_scheduling` the queue and the choice of whom to preempt go by priority, then arrival. `max_waiting`
     (longest queue) and `max_outstanding` (queue and running) turn away what exceeds them; 0 sets no such limit.
+    With `exclusive_prefill` prompts are computed in steps of their own and decodes wait (SGLang's default): the token
+    budget is the prompts' alone.
     Raises ValueError for limits no engine starts with.
     """
 
@@ -26,6 +28,7 @@ class EngineLimits:
     priority_scheduling: bool = False
     max_waiting: int = 0
     max_outstanding: int = 0
+    exclusive_prefill: bool = False
 
     def __post_init__(self) -> None:
         """Check what vLLM checks at start-up (`SchedulerConfig`, 0.11)."""
@@ -35,7 +38,7 @@ class EngineLimits:
         for name in ("long_prefill_threshold", "max_waiting", "max_outstanding"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 (none) or more")
-        if self.max_num_batched_tokens < self.max_num_seqs:
+        if self.max_num_batched_tokens < self.max_num_seqs and not self.exclusive_prefill:
             raise ValueError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs ({self.max_num_seqs}): "
                 "every running request needs a token a step"

@@ -2,6 +2,12 @@
 
 Belongs here: rules of the scheduler on budget, order, preemption and admission. Does not: a request's own moves
 (`transitions`), KV blocks (`blocks`), or the step itself (`engine`).
+
+With exclusive prefill (SGLang without --enable-mixed-chunk: `Scheduler.get_next_batch_to_run`, `PrefillAdder`) a step
+holds prompts alone while there are any: the one half-way first, then the queue as far as the budget, sequences and
+blocks go; decodes have a step when no prompt can be worked on. A request that lacks nothing but the token it is sampled
+from is a decode whatever it was before. Not modelled: SGLang also keeps room for a share of the answers that run
+(new_token_ratio), so that it preempts less than this does where KV is short.
 """
 
 from __future__ import annotations
@@ -10,12 +16,13 @@ import math
 from typing import Any
 
 from estimator.replay.blocks import blocks_for, find, free_blocks, hold, publish, take
-from estimator.replay.compiled import inner
-from estimator.replay.loads import joins_landed, landed_blocks, starts_load
+from estimator.replay.compiled import inner, spliced
+from estimator.replay.loads import HAD, joins_landed, landed_blocks, starts_load
 from estimator.replay.queues import wait_head, wait_pop, wait_push
 from estimator.replay.state import (
     BY_ADAPTERS,
     BY_BLOCKS,
+    BY_PREEMPTION,
     BY_SEQUENCES,
     BY_TOKENS,
     DECODE,
@@ -27,12 +34,42 @@ from estimator.replay.state import (
 from estimator.replay.tiers import find_beyond, load_s
 from estimator.replay.transitions import join, pause, preempt, victim
 
+_UNBOUNDED = 2**60
+
 
 @inner
 def continues(q: Any) -> bool:
     """Whether the next token is all that a request off the decode sums has to compute: it was paused, or drafts."""
     continuing: bool = q.generated > 0 and q.isl + q.generated - q.computed == 1
     return continuing
+
+
+@inner
+def _one_left(q: Any, computed: int) -> bool:
+    """Whether a request with so much computed lacks the token alone that its next one is sampled from.
+
+    It decodes: it has had a token, or another engine computed its prompt.
+    """
+    left: bool = q.isl + q.generated - computed == 1 and (q.generated > 0 or q.remote == HAD)
+    return left
+
+
+@inner
+def _has_prompts(f: Fleet, e: int) -> bool:
+    """Whether any running request still computes its prompt."""
+    for j in range(f.engines[e].prefills):
+        q = f.requests[f.prefills[e, j]]
+        if not _one_left(q, q.computed):
+            return True
+    return False
+
+
+@inner
+def _budget(f: Fleet, e: int) -> int:
+    """Tokens a step may hold: with exclusive prefill the limit is the prompts'."""
+    rules = f.rules[0]
+    budget: int = _UNBOUNDED if rules.exclusive and not f.engines[e].alone else rules.max_num_batched_tokens
+    return budget
 
 
 @inner
@@ -59,7 +96,7 @@ def _in_order(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
     """
     rules = f.rules[0]
     g = f.engines[e]
-    budget = rules.max_num_batched_tokens
+    budget = _budget(f, e)
     preempted = False
     ended = False
     r = g.head
@@ -72,7 +109,7 @@ def _in_order(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
         decodes = q.place == DECODE
         computed = g.steps - q.base if decodes else q.computed
         tokens = min(1 if decodes else _wanted(f, q), budget)
-        if ended:
+        if ended or (g.alone and (decodes or _one_left(q, q.computed))):
             tokens = 0
         need = blocks_for(computed + tokens, rules.block_tokens) - blocks_for(computed, rules.block_tokens)
         before = q.before
@@ -93,7 +130,7 @@ def _in_order(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
         take(f, e, need)
         budget -= tokens
         q.chunk = tokens
-        if decodes and tokens == 0:
+        if decodes and tokens == 0 and not g.alone:
             pause(f, e, r, now_s)
         r = q.after
     g.prefills = 0
@@ -115,18 +152,25 @@ def schedule_running(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
     """
     rules = f.rules[0]
     g = f.engines[e]
-    budget = rules.max_num_batched_tokens - g.decoding
+    budget = _budget(f, e)
     phase = g.steps % rules.block_tokens
-    needed = f.phases[e, phase]
+    needed = 0
+    if not g.alone:
+        budget -= g.decoding
+        needed = f.phases[e, phase]
     short = budget < 0
+    sharing = 0
     for j in range(g.prefills):
         q = f.requests[f.prefills[e, j]]
+        if g.alone and _one_left(q, q.computed):
+            continue
+        sharing += 1
         wanted = _wanted(f, q)
         q.chunk = max(0, min(wanted, budget))
         short |= wanted > budget
         budget -= q.chunk
         needed += blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
-    if (short and g.prefills > 1) or (rules.priority and needed > free_blocks(g)):
+    if (short and sharing > 1) or (rules.priority and needed > free_blocks(g)):
         return _in_order(f, e, now_s)
     preempted = False
     while needed > free_blocks(g):
@@ -135,7 +179,7 @@ def schedule_running(f: Fleet, e: int, now_s: float) -> tuple[bool, int]:
         if q.place == PREFILL:
             needed -= blocks_for(q.computed + q.chunk, rules.block_tokens) - blocks_for(q.computed, rules.block_tokens)
             budget += q.chunk
-        else:
+        elif not g.alone:
             if q.base % rules.block_tokens == phase:
                 needed -= 1
             budget += 1
@@ -194,6 +238,8 @@ def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912
         loaded = from_host + from_remote
         computed = q.computed if held > 0 else (hits + loaded) * rules.block_tokens
         chunk = min(known - computed, rules.long_prefill_threshold)
+        if rules.exclusive and _one_left(q, computed):
+            chunk = 0
         if chunk > budget:
             if not rules.chunked:
                 g.limit = BY_TOKENS
@@ -229,3 +275,29 @@ def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912
         r = passed
         passed = f.requests[r].after
         wait_push(g, f.requests, r)
+
+
+@spliced
+def fill(f: Fleet, e: int, now_s: float) -> None:
+    """Choose what the next step of engine `e` holds."""
+    rules = f.rules[0]
+    g = f.engines[e]
+    g.alone = rules.exclusive != 0 and _has_prompts(f, e)
+    preempted, budget = False, rules.max_num_batched_tokens
+    if g.alone or not rules.exclusive:
+        preempted, budget = schedule_running(f, e, now_s)
+    if preempted and g.running > 0:
+        g.limit = BY_PREEMPTION
+    else:
+        admit(f, e, now_s, budget)
+    if rules.exclusive:
+        g.alone = _has_prompts(f, e)
+        while not g.alone:
+            preempted, budget = schedule_running(f, e, now_s)
+            if preempted and g.limit == UNLIMITED:
+                g.limit = BY_PREEMPTION
+            if g.running > 0 or g.waiting == 0 or landed_blocks(f, wait_head(g, f.requests)) == 0:
+                break
+            # All had to make room, and one whose KV is there can run: nothing else would wake the engine.
+            admit(f, e, now_s, rules.max_num_batched_tokens)
+            g.alone = _has_prompts(f, e)

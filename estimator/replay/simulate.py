@@ -159,6 +159,7 @@ def new_fleet(
         if limits.chunked_prefill
         else limits.max_model_len,
         chunked=limits.chunked_prefill,
+        exclusive=limits.exclusive_prefill,
         caching=limits.prefix_caching,
         window=window,
         fast=fast_forward,
@@ -367,7 +368,7 @@ def figures(workload: Workload, fleet: state.Fleet, request_seconds: float) -> R
         kv_usage_p99=float(usage),
         max_active_tokens=int(engines["tokens_max"].max()),
         busy_share=min(1.0, busy_s / accounted_s) if accounted_s > 0 else 0.0,
-        steps=int(engines["steps"].sum()) // ranks,
+        steps=int(engines["steps"].sum() + engines["prompt_steps"].sum()) // ranks,
         makespan_s=makespan_s,
         waits_share={
             name: float(seconds / busy_s) if busy_s > 0 else 0.0

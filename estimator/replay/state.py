@@ -104,7 +104,7 @@ ENGINE = np.dtype(
         ("start_s", "f8"),  # of the step in flight
         ("end_s", "f8"),  # of the step in flight; infinite when idle
         ("step_s", "f8"),  # its length
-        ("steps", "i8"),  # steps ended
+        ("steps", "i8"),  # steps ended in which decodes had a part
         ("kv_full", "i8"),  # sum of C over decoding requests
         ("kv_window", "i8"),  # sum of min(C, window) over decoding requests
         ("head", "i8"),  # running requests, in order of admission
@@ -128,6 +128,9 @@ ENGINE = np.dtype(
         ("shut", "i1"),  # the limit at which the head of the queue did not fit, if nothing has changed since
         ("asleep", "i1"),  # no step in flight: end_s is when the next one may start
         ("limit", "i1"),  # what the head of the queue waits for
+        ("alone", "i1"),  # its step computes prompts alone: decodes wait, and their step count stands still
+        ("held_s", "f8"),  # how long such steps have held up decodes since their latest token
+        ("prompt_steps", "i8"),  # such steps ended
         # KV blocks: used = all - empty - idle
         ("empty", "i8"),  # blocks that hold nothing
         ("idle", "i8"),  # cached blocks nobody uses
@@ -187,6 +190,7 @@ RULES = np.dtype(
         ("from_s", "f8"),  # steps that start in [from_s, to_s) are accounted for in the fleet's figures
         ("to_s", "f8"),
         ("chunked", "i1"),
+        ("exclusive", "i1"),  # prompts are computed in steps of their own
         ("priority", "i1"),  # the queue and the choice of a victim go by priority
         ("resend", "i1"),  # requests of a replica that is gone go to another one
         ("caching", "i1"),

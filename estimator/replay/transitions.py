@@ -173,7 +173,7 @@ def _adapter_joins(f: Fleet, e: int, a: int) -> None:
                     oldest = b
         if rules.max_loras > 0 and loaded >= rules.max_loras and oldest != NONE:
             adapters[oldest].step = NONE
-    adapters[a].step = g.steps
+    adapters[a].step = g.steps + g.prompt_steps
 
 
 @inner
@@ -222,7 +222,7 @@ def stop_prefill(f: Fleet, e: int, r: int) -> None:
 def pause(f: Fleet, e: int, r: int, now_s: float) -> None:
     """A decoding request gets no token in this step, though it keeps its place and its blocks."""
     stop_decode(f, e, r)
-    f.requests[r].last_s = now_s
+    f.requests[r].last_s = now_s - f.engines[e].held_s
     f.requests[r].place = PREFILL
     f.requests[r].chunk = 0
 
@@ -249,7 +249,7 @@ def preempt(f: Fleet, e: int, r: int, ahead: int, now_s: float) -> None:
     q = f.requests[r]
     if q.place == DECODE:
         stop_decode(f, e, r)
-        q.last_s = now_s
+        q.last_s = now_s - g.held_s
     elif f.prefills[e, g.prefills - 1] == r:
         g.prefills -= 1
     else:

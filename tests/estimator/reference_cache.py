@@ -52,6 +52,11 @@ class Request:
         return self.generated > 0 and self.known - self.computed == 1
 
     @property
+    def one_left(self) -> bool:
+        """Whether it decodes: nothing is missing but the token its next one is sampled from."""
+        return self.known - self.computed == 1 and (self.generated > 0 or self.handed)
+
+    @property
     def rank(self) -> tuple[bool, int, int]:
         """Those whose KV has come go first."""
         return not self.landed, self.priority, self.ticket

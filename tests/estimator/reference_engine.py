@@ -45,9 +45,11 @@ class Engine:
         self.now = 0.0
         self.load_s = 0.0
         self.steps = 0
+        self.prompts_alone = False
+        self.most_tokens = limits.max_num_batched_tokens
 
     def budget(self) -> int:
-        return self.limits.max_num_batched_tokens - sum(self.scheduled.values())
+        return self.most_tokens - sum(self.scheduled.values())
 
     def queue(self, request: Request) -> None:
         self.waiting.append(request)
@@ -58,6 +60,27 @@ class Engine:
             return min(1 + self.speculation.drafts, q.osl - q.generated)
         return min(q.known - q.computed, self.limits.long_prefill_threshold or q.known)
 
+    def put_together(self) -> None:
+        """Fill the next step: who runs before who waits, or, with exclusive prefill, prompts before decodes."""
+        if not self.limits.exclusive_prefill:
+            if not self.schedule_running() or not self.running:
+                self.admit()
+            return
+        self.scheduled, self.most_tokens = {}, self.limits.max_num_batched_tokens
+        self.prompts_alone = not all(q.one_left for q in self.running)
+        preempted = self.prompts_alone and self.schedule_running()
+        if not preempted or not self.running:
+            self.admit()
+        self.prompts_alone = not all(q.one_left for q in self.running)
+        while not self.prompts_alone:
+            self.most_tokens = 1 << 60
+            self.schedule_running()
+            if self.running or not self.waiting or not self.waiting[0].landed:
+                break
+            self.most_tokens = self.limits.max_num_batched_tokens
+            self.admit()
+            self.prompts_alone = not all(q.one_left for q in self.running)
+
     def schedule_running(self) -> bool:
         """Running requests in order of admission; short of blocks, one makes room. Whether any did."""
         self.scheduled = {}
@@ -65,6 +88,9 @@ class Engine:
         i = 0
         while i < len(self.running) and self.budget() > 0:
             request = self.running[i]
+            if self.prompts_alone and request.one_left:
+                i += 1
+                continue
             n = min(self.wanted(request), self.budget())
             need = math.ceil((request.computed + n) / self.size) - len(request.blocks)
             while need > self.pool.free():
@@ -76,6 +102,7 @@ class Engine:
                 self.scheduled.pop(victim.name, None)
                 self.pool.give_back(victim)
                 victim.computed = 0
+                victim.steady = False
                 victim.preemptions += 1
                 self.queue(victim)
                 if victim is request:
@@ -109,6 +136,8 @@ class Engine:
                 more, found, blocks = self.tiers.beyond(request, hits, most)
             left = request.known - (hits + more) * size
             n = min(left, self.limits.long_prefill_threshold or left, self.budget())
+            if self.limits.exclusive_prefill and left == 1 and (request.generated or request.handed):
+                n = 0
             if math.ceil(request.known / size) - hits + idle_hits > pool.free():
                 return
             if request.remote:
@@ -142,7 +171,8 @@ class Engine:
             request.admitted_s = self.now
             request.cached = request.computed
         self.load_adapter(request.adapter, in_use)
-        self.scheduled[request.name] = n
+        if n:
+            self.scheduled[request.name] = n
         self.running.append(request)
 
     def reserve(self, request: Request, hits: int) -> None:
@@ -193,6 +223,8 @@ class Engine:
         request.landed = False
         left = request.known - request.computed
         n = min(left, self.limits.long_prefill_threshold or left, self.budget())
+        if self.limits.exclusive_prefill and request.one_left:
+            n = 0
         while len(request.blocks) > math.ceil((request.computed + n) / self.size):
             request.blocks.pop()
             self.pool.empty += 1
@@ -292,7 +324,7 @@ class Engine:
             q.gaps += new
         q.last_s = self.now
         q.generated += new
-        q.steady = True
+        q.steady = not self.prompts_alone
         if q.generated == q.osl:
             q.end_s = self.now
             self.running.remove(q)
@@ -366,8 +398,7 @@ def serve(
         engine.land()
         if not engine.running and not engine.waiting:
             continue
-        if not engine.schedule_running() or not engine.running:
-            engine.admit()
+        engine.put_together()
         stuck = not engine.running
         if not stuck:
             engine.run_step(arrivals_until)

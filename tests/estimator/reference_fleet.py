@@ -61,8 +61,7 @@ class Replica:
             engine.now = now_s
             engine.cancel()
             engine.land()
-            if not engine.schedule_running() or not engine.running:
-                engine.admit()
+            engine.put_together()
             seconds = engine.seconds()
             if engine.running:
                 longest_s = max(longest_s, seconds)
