@@ -250,7 +250,7 @@ class _Tally:
         broken = rejected.filter(~pl.col("reason").str.starts_with(NOT_A_REQUEST))
         self.broken += broken.height
         self.first = pl.concat([self.first, broken.head(_FIRST)]).head(_FIRST)
-        self.identified |= kept["request_id"].null_count() < kept.height
+        self.identified |= "request_id" in kept.columns and kept["request_id"].null_count() < kept.height
         self.order.take(kept["arrival_at"])
         self.outcomes.update(dict(kept["outcome"].value_counts().iter_rows()))
         self.unmeasured += int((kept["isl_tokens"].is_null() | kept["osl_tokens"].is_null()).sum())
@@ -297,7 +297,9 @@ def _load(
 
 
 def _with_keys(kept: pl.DataFrame, keys: Mapping[str, str]) -> pl.DataFrame:
-    silent = [name for name in _KEYED if name in keys and kept[name].null_count() == kept.height]
+    silent = [
+        name for name in _KEYED if name in keys and (name not in kept.columns or kept[name].null_count() == kept.height)
+    ]
     return kept.with_columns(pl.lit(keys[name]).alias(name) for name in silent) if silent else kept
 
 

@@ -51,7 +51,7 @@ def make_place(con: duckdb.DuckDBPyConnection, source_file: str, columns: Collec
 
 
 def stream_requests(con: duckdb.DuckDBPyConnection, place: Place, frames: Iterator[pl.DataFrame]) -> None:
-    """Rows of one file, in the columns of `request`, each frame asked for when the last is written.
+    """Rows of one file, in columns of `request`, each frame asked for when the last is written.
 
     Raises WriteRefused where a frame does not fit, and whatever `frames` raises.
     """

@@ -77,25 +77,27 @@ def _read(stamps: pl.Series, zone: str) -> pl.Series:
 
 
 def _alike(stamps: pl.Series) -> bool:
-    """All of them have minutes and seconds, and end in the zone that the first ends in."""
+    """All of them reach to the seconds, and end in the zone that the first ends in."""
     if not len(stamps) or stamps[0] is None or (found := re.search(_TAIL, stamps[0][19:])) is None:
         return False
-    ending, minutes = stamps.str.ends_with(found[2] or ""), stamps.str.slice(16, 1) == ":"
-    return not stamps.null_count() and ending.all() and minutes.all()
+    ending = found[2] or ""
+    if stamps.null_count() or cast(int, stamps.str.len_bytes().min()) < 19 + len(ending):
+        return False
+    return not ending or stamps.str.ends_with(ending).all()
 
 
 def _read_alike(stamps: pl.Series, zone: str) -> pl.Series:
     """By Arrow's parser, far faster than the general one, which has its turn where Arrow refuses a text."""
     text = stamps.to_arrow()
-    for zoned in (True, False):
+    for own, unit in (("UTC", "us"), (None, "us"), ("UTC", "ns"), (None, "ns")):
         try:
-            moments = compute.cast(text, pa.timestamp("ns", "UTC" if zoned else None))
+            moments = compute.cast(text, pa.timestamp(unit, own))
         except pa.ArrowInvalid:
             continue
-        utc = cast(pl.Series, pl.from_arrow(moments)).dt.cast_time_unit("us")
-        frame = pl.DataFrame({"utc": utc})
-        plain = pl.col("utc").dt.replace_time_zone(None) if zoned else _to_utc(pl.col("utc"), zone)
-        return frame.select(pl.struct(plain.alias("utc"), pl.lit(value=not zoned).alias("naive"))).to_series()
+        utc = cast(pl.Series, pl.from_arrow(moments.cast(pa.timestamp(unit)))).dt.cast_time_unit("us")
+        plain = pl.col("utc") if own else _to_utc(pl.col("utc"), zone)
+        read = pl.struct(plain.alias("utc"), pl.lit(value=own is None).alias("naive"))
+        return pl.DataFrame({"utc": utc}).select(read).to_series()
     return _read_any(stamps, zone)
 
 

@@ -7,7 +7,7 @@ breakage a plan bears (`base.check_tolerance`).
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Literal, NamedTuple
 
@@ -23,7 +23,7 @@ from pipelines.sources.files import Opened, open_source
 from pipelines.sources.formats import LAYOUTS
 from pipelines.sources.layout import Layout, Prepare, TraceOptions
 from warehouse.frames import conform
-from warehouse.registry import table
+from warehouse.registry import Table, table
 
 SERVEGEN = "servegen"
 """The one format that is no layout: a folder that requests are drawn from."""
@@ -36,7 +36,7 @@ _SAMPLED = 200
 
 
 class Part(NamedTuple):
-    """A stretch of a source: `kept` in the columns of `request`, `rejected` in those of `rejected_row`."""
+    """A stretch of a source: `kept` in those columns of `request` it has, `rejected` in those of `rejected_row`."""
 
     kept: pl.DataFrame
     rejected: pl.DataFrame
@@ -52,8 +52,8 @@ class TraceStream:
     """A trace whose format is known, to be read part by part, once, in the file's order.
 
     Nothing is sorted, spread or judged over the whole file: `kept` is as the source has it. `notes` say what was
-    detected or declared, completely so when the last part was taken. `columns` are those of `request` in which it, or
-    what is done with all of it, may put a value.
+    detected or declared, completely so when the last part was taken. `columns` are those of `request` that the source,
+    or what is done with all of it, has a value for.
     """
 
     source_file: str
@@ -94,6 +94,9 @@ def stream_trace(
     readings, said = layout.readings(source_file, types, chosen, opened.first_lines)
     note = parquet.note_of(opened) if opened.kind == "parquet" else ""
 
+    columns = _columns(chosen, (reading.column for reading in readings))
+    held = _holding(columns)
+
     def cut(notes: list[str]) -> Iterator[Part]:
         naive = kept_rows = rows_read = 0
         zoned = any(reading.column == arrivals.NAIVE for reading in readings)
@@ -113,7 +116,7 @@ def stream_trace(
                 unread = [(line, reason, text[:most]) for line, reason, text in unsplit]
                 rejected = pl.concat([rejected, rejected_rows(source_file, unread)]).sort("line", maintain_order=True)
             kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
-            part = Part(conform(table("request"), kept), rejected)
+            part = Part(conform(held, kept), rejected)
             kept_rows += kept.height
             rows_read += part.rows_read
             yield part
@@ -128,7 +131,7 @@ def stream_trace(
         fingerprint(opened.sha256, layout.name, given),
         opened.size_bytes,
         chosen,
-        _columns(chosen, (reading.column for reading in readings)),
+        columns,
         cut,
         [*filter(None, (note, layout.title, *said))],
     )
@@ -144,7 +147,7 @@ def read_trace(
     """
     stream = stream_trace(path, source_file, format, options)
     parts = list(stream.parts())
-    kept = pl.concat([part.kept for part in parts])
+    kept = conform(table("request"), pl.concat([part.kept for part in parts]))
     rejected = pl.concat([part.rejected for part in parts]).sort("line", maintain_order=True)
     frame, seen = settle(kept, stream.options)
     return SourceRead(
@@ -167,6 +170,8 @@ def _generated(
     if not chunks:
         raise SourceError(f"{source_file} holds no chunk-N-trace.csv. Name the folder that holds ServeGen's chunks.")
     sha256, size_bytes = servegen.fingerprint_of(chunks, source_file)
+    columns = _columns(options, ("multimodal", "tenant"))
+    held = _holding(columns)
 
     def cut(_: list[str]) -> Iterator[Part]:
         line = 1
@@ -174,7 +179,7 @@ def _generated(
             rows, broken = servegen.requests(client, options, line)
             line += rows.height
             kept = outcome.classified(rows).with_columns(pl.lit(source_file).alias("source_file"))
-            yield Part(conform(table("request"), kept), rejected_rows(source_file, broken))
+            yield Part(conform(held, kept), rejected_rows(source_file, broken))
             report(f"drawing {source_file} (clients)", done, len(chunks))
         if line == 1:
             raise SourceError(f"{source_file}: its clients send no request in that time. Set a longer duration_s.")
@@ -187,13 +192,19 @@ def _generated(
         "lines count requests, by client",
     ]
     fingerprinted = fingerprint(sha256, SERVEGEN, given)
-    columns = _columns(options, ("multimodal", "tenant"))
     return TraceStream(source_file, SERVEGEN, fingerprinted, size_bytes, options, columns, cut, told)
 
 
 def _columns(options: TraceOptions, read: Iterable[str]) -> frozenset[str]:
     spread = ["written_at"] if options.spread == "uniform" else []
     return frozenset(name for name in (*SETTLED, *spread, *read) if not name.startswith("_"))
+
+
+def _holding(columns: Collection[str]) -> Table:
+    """`request` with some of its columns."""
+    request = table("request")
+    held = tuple(column for column in request.columns if column.name in (*columns, "source_file"))
+    return replace(request, columns=held)
 
 
 def _refuse_unheeded(source_file: str, given: Mapping[str, object], heeds: Sequence[str], title: str) -> None:
