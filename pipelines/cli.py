@@ -148,6 +148,9 @@ def size(
     coefficient: Annotated[
         list[str] | None, typer.Option("--coefficient", "-c", help="NAME=VALUE; --explain lists them all.")
     ] = None,
+    profile: Annotated[
+        str | None, typer.Option(help="Step times measured on this configuration: a file, folder or aiconfigurator.")
+    ] = None,
     lang: Annotated[Literal["en", "zh"], typer.Option(help="Language of the page.")] = "en",
     explain: Annotated[bool, typer.Option("--explain", help="Show how each figure was had.")] = False,
     offline: Annotated[bool, typer.Option("--offline", help="Ask no hub.")] = False,
@@ -176,7 +179,15 @@ def size(
         "ttft_ms": ttft_ms,
         "tpot_ms": tpot_ms,
     }
-    run(options, coefficients=coefficient or [], offline=offline, lang=lang, explain=explain, json=json)
+    run(
+        options,
+        coefficients=coefficient or [],
+        profile=profile,
+        offline=offline,
+        lang=lang,
+        explain=explain,
+        json=json,
+    )
 
 
 @app.command()
@@ -252,6 +263,9 @@ def replay(
     e2e_ms: Annotated[float | None, typer.Option(help="Target time of the whole answer.", min=0.001)] = None,
     percentile: Annotated[float, typer.Option(help="Percentile the targets hold for.", min=0.1, max=100.0)] = 99.0,
     attainment: Annotated[float, typer.Option(help="Share of requests inside all targets.", min=0.001, max=1.0)] = 0.99,
+    profile: Annotated[
+        str | None, typer.Option(help="Step times measured on this configuration: a file, folder or aiconfigurator.")
+    ] = None,
     out: Annotated[Path | None, typer.Option(help="Write one row a request to this CSV.", dir_okay=False)] = None,
     service: Annotated[str, typer.Option(help="Service of the workspace, where there are several.")] = "",
     workspace: WorkspaceOption = HERE,
@@ -317,6 +331,7 @@ def replay(
         attainment=attainment,
         trace=trace,
         trace_format=trace_format,
+        profile=profile,
         out=out,
         service=service,
         workspace=workspace,

@@ -26,7 +26,7 @@ from warehouse.rule_counts import count_broken
 if TYPE_CHECKING:
     import duckdb
 
-MAY_BE_EMPTY = ("observation",)
+MAY_BE_EMPTY = ("observation", "step_profile")
 """Tables a plan can do without."""
 
 LONGEST_SPAN_DAYS = 400.0

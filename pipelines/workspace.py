@@ -182,6 +182,25 @@ class ObservationsSpec(_Strict):
     served: dict[str, str | int | float | bool] = Field(default_factory=dict)
 
 
+class ProfileSpec(_Strict):
+    """Step times somebody measured (or AIConfigurator estimates), and what they were measured on."""
+
+    source: str = Field(min_length=1)
+    """A file, a folder, a pattern, or `aiconfigurator`."""
+    format: str = "auto"
+    model: str = Field(min_length=1, max_length=400)
+    accelerator: str = Field(min_length=1, max_length=100)
+    engine: str = Field(min_length=1, max_length=100)
+    version: str = Field(min_length=1, max_length=100)
+    precision: str = Field(min_length=1, max_length=100)
+    tensor_parallel: Annotated[int, Field(ge=1, le=1024)] = 1
+    data_parallel: Annotated[int, Field(ge=1, le=1024)] = 1
+    expert_parallel: Annotated[int, Field(ge=1, le=1024)] = 1
+    label: Literal["measured", "cited", "inferred", "estimated", "assumed"] = "measured"
+    options: dict[str, str | int | float | bool] = Field(default_factory=dict)
+    """What its files do not say of their runs: input_len, output_len, batch_size of `vllm bench latency`."""
+
+
 class Workspace(_Strict):
     """The whole file."""
 
@@ -189,6 +208,7 @@ class Workspace(_Strict):
     services: Annotated[list[ServiceSpec], Field(min_length=1, max_length=200)]
     prices: PricesSpec = PricesSpec()
     observations: list[ObservationsSpec] = Field(default_factory=list)
+    profiles: list[ProfileSpec] = Field(default_factory=list)
     max_rejected_share: Annotated[float, Field(ge=0, lt=1, allow_inf_nan=False)] = 0.05
     """Share of a trace's rows that may be broken before the trace itself is refused."""
     offline: bool = False
@@ -211,6 +231,12 @@ class Workspace(_Strict):
                 if said.setdefault(name, how) != how:
                     asked = "format, spread and options" if key else "revision"
                     raise ValueError(f"two services read the {what} {name} with a different {asked}: say the same")
+        models = [service.model for service in self.services]
+        other = next((profile.model for profile in self.profiles if profile.model not in models), None)
+        if other is not None:
+            raise ValueError(
+                f"a profile is of {other[:80]}, which no service runs: name one of {', '.join(models)[:200]}"
+            )
         return self
 
 

@@ -7,14 +7,16 @@ from collections.abc import Sequence
 import dagster as dg
 import polars as pl
 
-from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request
+from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request, step_profile
 from pipelines.contracts import CheckResult, validate, validate_requests
 from pipelines.resources import PlanningResource
 
-SMALL = (accelerator, price, engine_profile, model, observation)
+SMALL = (accelerator, price, engine_profile, model, observation, step_profile)
 _PLACES = {
     name: 1000 * i
-    for i, name in enumerate(("accelerator", "price", "engine_profile", "model", "observation", "request"))
+    for i, name in enumerate(
+        ("accelerator", "price", "engine_profile", "model", "observation", "request", "step_profile")
+    )
 }
 
 

@@ -7,7 +7,7 @@ from functools import partial
 import dagster as dg
 import polars as pl
 
-from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request
+from pipelines.assets.sources import accelerator, engine_profile, model, observation, price, request, step_profile
 from pipelines.planning import checks, decision, observed, workload, workload_shape
 from pipelines.planning.candidates import candidate_row, memory_rows
 from pipelines.planning.loading import catalog, considered, demand, frame_of, mix, models, served_hits
@@ -47,7 +47,7 @@ def workload_bucket(planning: PlanningResource) -> dg.MaterializeResult[None]:
 
 
 @dg.asset(
-    deps=[workload_bucket, accelerator, price, engine_profile, model],
+    deps=[workload_bucket, accelerator, price, engine_profile, model, step_profile],
     group_name=GROUP,
     kinds=KINDS,
     description="Configurations considered: memory account, step time, K and L bounds, shortlist.",

@@ -91,6 +91,7 @@ def current_sources(planning: PlanningResource) -> list[str]:
     return planning.frame(
         "SELECT source_file FROM source_file WHERE kind IN ('accelerator', 'price', 'engine', 'coefficient') "
         "UNION SELECT DISTINCT source_file FROM observation "
+        "UNION SELECT DISTINCT source_file FROM step_profile "
         "UNION SELECT model_id || ' @ ' || revision FROM model "
         "UNION SELECT source_file FROM source_file WHERE named_by IN (SELECT unnest($1::VARCHAR[]))",
         [[spec.trace.source for spec in planning.place.spec.services]],

@@ -1,4 +1,4 @@
-"""Assets that read the outside: catalogue, prices, engines, models, traces, observations."""
+"""Assets that read the outside: catalogue, prices, engines, models, step profiles, traces, observations."""
 
 from collections import Counter
 from collections.abc import Collection
@@ -9,6 +9,7 @@ import polars as pl
 
 from pipelines.ingest import ingest_source
 from pipelines.planning.models import model_row
+from pipelines.planning.profile_sources import workspace_profiles
 from pipelines.resources import PlanningResource, hold_run, result
 from pipelines.sources import (
     check_tolerance,
@@ -89,6 +90,27 @@ def model(planning: PlanningResource) -> dg.MaterializeResult[None]:
 
 @dg.asset(
     group_name=GROUP,
+    description="Measured step times, each with the configuration it is of; they go before physics.",
+    kinds={"duckdb"},
+)
+def step_profile(planning: PlanningResource) -> dg.MaterializeResult[None]:
+    """`step_profile`: every profile of the workspace."""
+    reads = workspace_profiles(planning.place)
+    if not reads:
+        planning.write(("step_profile", pl.DataFrame(), "all"))
+        return dg.MaterializeResult(metadata={"dagster/row_count": 0, "detail": "the workspace names no profiles"})
+    frame = pl.concat([read.frame for read in reads])
+    files = [(read, {"source_file": read.source_file}) for read in reads]
+    planning.write(
+        ("step_profile", frame, "all"),
+        *(("rejected_row", read.rejected, scope) for read, scope in files),
+        *(("source_file", planning.source_row("profile", read), scope) for read, scope in files),
+    )
+    return result(frame, rejected=sum(read.rejected.height for read in reads))
+
+
+@dg.asset(
+    group_name=GROUP,
     partitions_def=DAYS,
     backfill_policy=dg.BackfillPolicy.single_run(),  # the warehouse has one writer
     description="The trace files of one day, as their paths name it; a late one is read when its day is run again.",
@@ -158,4 +180,4 @@ def observation(planning: PlanningResource) -> dg.MaterializeResult[None]:
     return result(frame, rejected=sum(read.rejected.height for read in reads))
 
 
-SOURCES = [accelerator, price, engine_profile, model, request_day, request, observation]
+SOURCES = [accelerator, price, engine_profile, model, step_profile, request_day, request, observation]

@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
 from pathlib import Path
 from typing import Any
 
 import polars as pl
 
 from estimator.goodput import METRICS, ServiceLevel
+from estimator.step_time import measured_on
 from pipelines.commands import show
 from pipelines.commands.size import model_folder
 from pipelines.planning.catalog import shipped
+from pipelines.planning.profile_sources import measured_configuration, with_measured, workspace_profiles
+from pipelines.planning.profiles import profile_for, told
 from pipelines.planning.replay_rows import bucket_figures, search_figures, write_requests
 from pipelines.planning.replaying import (
     Answer,
@@ -23,7 +27,7 @@ from pipelines.planning.replaying import (
     workload_of,
 )
 from pipelines.planning.separating import Split, answer_split, handoff, split_figures
-from pipelines.planning.sizing import Ask, size
+from pipelines.planning.sizing import Ask, Sized, size
 from pipelines.sources import read_trace
 from pipelines.sources.locations import find
 from pipelines.sources.models import read_model
@@ -42,6 +46,7 @@ def run(
     attainment: float,
     trace: Path | None,
     trace_format: str,
+    profile: str | None,
     out: Path | None,
     service: str,
     workspace: Path,
@@ -55,6 +60,7 @@ def run(
     slo = _service_level(targets_ms, quantile, attainment)
     options: dict[str, object] = {}
     source, place_of_source = None if trace is None else str(trace), Path()
+    place: Place | None = None
     if ask["model"] is None or service:
         place = Place(workspace)
         spec = _service(place, service)
@@ -76,15 +82,15 @@ def run(
         ask = ask | {"max_model_len": -(-(longest + 1) // 1024) * 1024}
     ask["engine"] = ask["engine"] or "vllm"
     read = read_model(ask["model"], offline=offline, folder=folder)
-    sized = size(Ask(**ask), read, catalog)
+    sized = _measured(size(Ask(**ask), read, catalog), profile, place)
     serving = Fleet(**fleet)
-    made = configuration(sized, workload, catalog, serving)
+    made = measured_configuration(configuration(sized, workload, catalog, serving), sized, workload)
     before: dict[str, Any] = {}
     if separate and serving.host_cache_gib:
         raise CapsheetError("--host-cache-gib is for replicas that compute their own prompts: leave the pools out.")
     if separate:
-        first = size(Ask(**pools.prefill(ask)), read, catalog)
-        computes = configuration(first, workload, catalog, serving)
+        first = _same_times(size(Ask(**pools.prefill(ask)), read, catalog), sized)
+        computes = measured_configuration(configuration(first, workload, catalog, serving), first, workload)
         way = handoff(pools, first, sized)
         found, both = answer_split(asked, workload, (computes, made), pools, way, serving)
         answered = split_figures(found, both, way, slo)
@@ -109,6 +115,12 @@ def run(
         "max_num_seqs": made.limits.max_num_seqs,
         "max_num_batched_tokens": made.limits.max_num_batched_tokens,
         "max_model_len": made.limits.max_model_len,
+        "step_time_source": told(
+            made.step,
+            sized.measured,
+            sized.gpu,
+            fitted=measured_on(catalog.profile, sized.engine, sized.gpu.gpu_id),
+        ),
         "arrival_rps": None if asked.clients else workload.rate_rps,
         "clients": asked.clients or None,
         **before,
@@ -119,6 +131,19 @@ def run(
     if out is not None:
         write_requests(out, found.replay, found.counted)
     show.as_json(said) if json else _tell(said, found)
+
+
+def _measured(sized: Sized, profile: str | None, place: Place | None) -> Sized:
+    """With the step times that the option names, else those of the workspace's profiles that are of it."""
+    if profile is not None:
+        return with_measured(sized, profile)
+    rows = [row for read in workspace_profiles(place) for row in read.frame.to_dicts()] if place is not None else []
+    return replace(sized, measured=profile_for(rows, sized.configuration))
+
+
+def _same_times(first: Sized, second: Sized) -> Sized:
+    """Prefill replicas with the measured step times of the decode ones, where both are of one configuration."""
+    return replace(first, measured=second.measured) if first.configuration == second.configuration else first
 
 
 def _requests(source: str, folder: Path, trace_format: str, options: dict[str, object]) -> pl.DataFrame:

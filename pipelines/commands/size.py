@@ -14,6 +14,7 @@ from pipelines.planning.catalog import shipped
 from pipelines.planning.compatibility import compatibility, refusals
 from pipelines.planning.launch import launch_command
 from pipelines.planning.least_change import least_change
+from pipelines.planning.profile_sources import with_measured
 from pipelines.planning.rules_of_thumb import read_coefficients, unusual
 from pipelines.planning.sizing import Ask, Sized, accepted_tp, card, engine_of, size
 from pipelines.sources.models import exists, read_model
@@ -21,7 +22,14 @@ from warehouse.errors import CapsheetError
 
 
 def run(
-    options: dict[str, Any], *, coefficients: list[str], offline: bool, lang: str, explain: bool, json: bool
+    options: dict[str, Any],
+    *,
+    coefficients: list[str],
+    profile: str | None = None,
+    offline: bool,
+    lang: str,
+    explain: bool,
+    json: bool,
 ) -> None:
     """Size what the options name and print it.
 
@@ -30,7 +38,7 @@ def run(
     """
     ask = Ask(**options, coefficients=read_coefficients(coefficients))
     folder = model_folder(ask.model)
-    found = answer(ask, folder, offline=offline, explain=explain)
+    found = answer(ask, folder, profile=profile, offline=offline, explain=explain)
     if json:
         show.as_json(found)
         return
@@ -61,13 +69,17 @@ def named_revision(model: str, folder: Path) -> tuple[str, str | None]:
     return (name, revision) if at and not here else (model, None)
 
 
-def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = False) -> dict[str, Any]:
+def answer(
+    ask: Ask, folder: Path, *, profile: str | None = None, offline: bool = False, explain: bool = False
+) -> dict[str, Any]:
     """Everything `size` says, as one object. Raises CapsheetError for what cannot be sized at all."""
     catalog = shipped()
     card(ask.gpu, catalog)  # a wrong GPU or engine is said before any hub is asked
     engine_of(ask.engine, catalog)
     name, revision = named_revision(ask.model, folder)
     sized = size(ask, read_model(name, revision, offline=offline, folder=folder), catalog)
+    if profile is not None:
+        sized = with_measured(sized, profile)
     calculation = calculate(sized, catalog) if sized.account is not None else Calculation((), (), (), ())
     memory = memory_figures(sized)
     figures = [*memory, *calculation.figures]
@@ -84,6 +96,9 @@ def answer(ask: Ask, folder: Path, *, offline: bool = False, explain: bool = Fal
         "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
         "units": {figure.name: figure.unit for figure in figures},
+        "step_time_source": f"{sized.measured.label} by {sized.measured.source}; physics elsewhere"
+        if sized.measured
+        else "physics x coefficients",
         "terms": [
             {name: getattr(term, name) for name in ("term", "value", "unit", "label", "source", "note")}
             for term in (account.terms if account else ())

@@ -158,6 +158,10 @@ def assumption_rows(
             GIVEN,
             "bridged while it starts",
         )
+        if candidate.step_time_source is not None:
+            label = candidate.profile.label if candidate.profile is not None else "estimated"
+            source = candidate.profile.source if candidate.profile is not None else "coefficients, below"
+            add(name, "step_times", candidate.step_time_source, "", label, source, "of the chosen candidate")
         settings = candidate.settings
         if settings is not None:
             for setting, (label, source) in settings.provenance.items():

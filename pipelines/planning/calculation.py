@@ -42,6 +42,7 @@ from pipelines.planning import rules_of_thumb
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.figures import Figure
 from pipelines.planning.intervals import tpot_interval
+from pipelines.planning.profiles import PHYSICS, attributed, measured_step
 from pipelines.planning.sizing import Sized, accepted_tp, account_of
 from warehouse.errors import CapsheetError
 
@@ -51,7 +52,6 @@ TTFT_MS, TPOT_MS = 1000.0, 100.0
 """Targets where the user names none (the eight-GPU calculator's example: 1 s to the first token, 100 ms a token)."""
 TIERS = (("min", 1), ("dev", 8), ("prod", 16))
 """Fleet tiers, as llm-cal has them: requests of the whole context length that one replica must hold at once."""
-STEP = "step model"
 
 
 @dataclass(frozen=True, slots=True)
@@ -146,9 +146,10 @@ def _figures(
     ask, account = sized.ask, sized.account
     assert account is not None
     lanes = ask.pp * ask.dp
-    p = _parameters(sized, coefficients, ask.tp)
-    request_s = outside_s(coefficients, isl, decode_step_seconds(p, 1.0, isl + osl / 2))
+    physics = _parameters(sized, coefficients, ask.tp)
     seqs, budget = max(1, sized.settings.max_num_seqs // ask.pp), sized.settings.max_num_batched_tokens
+    p = measured_step(physics, sized.measured, coefficients, budget)
+    request_s = outside_s(coefficients, isl, decode_step_seconds(p, 1.0, isl + osl / 2))
     load = MeanLoad(isl, osl, budget, seqs, request_s)
     tpot_ms = ask.tpot_ms or TPOT_MS
     bound = bounds(
@@ -164,9 +165,10 @@ def _figures(
     )
     limit = bound.concurrency_limit * lanes
     batch = ask.concurrency or max(1, limit)
+    timed = [*_time_figures(sized, p, load, batch, lanes), *_bound_figures(sized, p, load, bound, values, tpot_ms)]
+    each, context = max(1.0, batch / lanes), load.mean_context_tokens
     return [
-        *_time_figures(sized, p, load, batch, lanes),
-        *_bound_figures(sized, p, load, bound, values, tpot_ms),
+        *attributed(timed, p, sized.measured, batch=each, context=context, isl=isl),
         *_efficiency_figures(sized, coefficients, load, batch, values),
         *rules_of_thumb.figures(sized, values, load, tpot_ms),
     ]
@@ -230,13 +232,14 @@ def _time_figures(sized: Sized, p: Parameters, load: MeanLoad, batch: int, lanes
             "decode step + the share of others' prefills that fall on it",
             {**at, "isl_tokens": load.isl_tokens, "osl_tokens": load.osl_tokens},
         ),
-        *tpot_interval(sized, tpot_ms),
+        # The spread is that of the fit's own predictions.
+        *(tpot_interval(sized, tpot_ms) if sized.measured is None else ()),
     ]
 
 
 def _by_term(terms: Mapping[str, float]) -> dict[str, float]:
     """Terms of a step that take time, in ms, by names that say so."""
-    return {f"{name.replace(' ', '_')}_ms": 1000 * seconds for name, seconds in terms.items() if seconds > 1e-9}
+    return {f"{name.replace(' ', '_')}_ms": 1000 * seconds for name, seconds in terms.items() if abs(seconds) > 1e-9}
 
 
 def _bound_figures(
@@ -309,7 +312,7 @@ def _bound_figures(
                 replicas,
                 "replicas",
                 "estimated",
-                STEP,
+                PHYSICS,
                 "ceil(concurrency / first_load_test_requests)",
                 {"concurrency": ask.concurrency, "first_load_test_requests": first},
             )
@@ -346,7 +349,7 @@ def _efficiency_figures(
 
 
 def _step(name: str, value: float | int | str | None, unit: str, formula: str, inputs: Mapping[str, object]) -> Figure:
-    return Figure(name, value, unit, "estimated", STEP, formula, inputs)
+    return Figure(name, value, unit, "estimated", PHYSICS, formula, inputs)
 
 
 def fleet_tiers(sized: Sized, catalog: Catalog) -> list[dict[str, Any]]:

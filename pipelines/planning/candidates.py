@@ -14,11 +14,12 @@ from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import Accelerator
 from estimator.memory import MemoryAccount, memory_account, tensor_parallel_problem
 from estimator.replay import EngineLimits
-from estimator.step_time import coefficients_for, measured_on, model_kind, outside_s, step_parameters
+from estimator.step_time import Profile, coefficients_for, measured_on, model_kind, outside_s, step_parameters
 from estimator.support import supports
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from estimator.workload import Floats
 from pipelines.planning.catalog import Catalog
+from pipelines.planning.profiles import Configuration, measured_step, profile_for, told
 from pipelines.planning.workload import Demand
 from pipelines.workspace import METRICS, EngineSpec, ServiceSpec, WorkspaceError
 from warehouse.catalog import read_catalog
@@ -65,6 +66,10 @@ class Candidate:
     model_kind: str = ""
     step_measured: bool = False
     """Whether the step-time fit has seen this engine on this accelerator."""
+    profile: Profile | None = None
+    """Measured step times of this very configuration, which go before physics."""
+    step_time_source: str | None = None
+    """What its step times rest on, in a line."""
     request_s: float = 0.0
     kv_blocks: int = 0
     isl_mean_tokens: float = 0.0
@@ -73,6 +78,11 @@ class Candidate:
     bounds: Bounds | None = None
     status: str = "not_possible"
     reason: str = ""
+
+    def configuration(self, model_id: str) -> Configuration:
+        """What its step times depend on."""
+        precision = self.weights.precision if self.weights else self.precision
+        return Configuration(model_id, self.gpu.gpu_id, self.engine.name, self.engine.version, self.tp, precision)
 
     @property
     def limits(self) -> EngineLimits:
@@ -187,6 +197,8 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         candidate.model_kind,
     )
     step = step_parameters(architecture, weight, gpu, tp, coefficients, kv_cache_bytes=settings.kv_element_bytes)
+    profile = profile_for(catalog.step_profiles, candidate.configuration(model.model_id))
+    step = measured_step(step, profile, coefficients, settings.max_num_batched_tokens)
     # A request that the engine refuses for its length must not move the mean that the bounds are of.
     served = demand.isl_tokens + demand.osl_tokens <= candidate.max_model_len
     if not served.any():
@@ -209,6 +221,8 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
     return replace(
         candidate,
         step=step,
+        profile=profile,
+        step_time_source=told(step, profile, gpu, fitted=candidate.step_measured),
         request_s=request_s,
         kv_blocks=replay_blocks(account, settings, isl + osl),
         isl_mean_tokens=isl,
@@ -308,6 +322,7 @@ def candidate_row(service: str, model_id: str, candidate: Candidate) -> dict[str
         "l_bound": bound.l_requests if bound else None,
         "zero_load_ttft_ms": bound.zero_load_ttft_s * 1000 if bound else None,
         "zero_load_tpot_ms": bound.zero_load_tpot_s * 1000 if bound else None,
+        "step_time_source": candidate.step_time_source,
         "binding": bound.binding if bound else ("weights" if candidate.status == "does_not_fit" else None),
         "goodput_rps_per_replica": None,
         "goodput_rps_per_gpu": None,

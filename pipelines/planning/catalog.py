@@ -25,11 +25,13 @@ class UnknownAccelerator(CapsheetError):  # noqa: N818 - reads as a sentence whe
 
 @dataclass(frozen=True, slots=True)
 class Catalog:
-    """Accelerators by id, the price each is planned with, and the engine profile rows."""
+    """Accelerators by id, the price each is planned with, the engine profile rows, and measured step times."""
 
     accelerators: Mapping[str, Accelerator]
     prices: Mapping[str, Mapping[str, Any]]
     profile: Rows
+    step_profiles: Rows = ()
+    """Rows of `step_profile`."""
 
     def accelerator(self, name: str, where: str) -> Accelerator:
         """The accelerator a name means; raises UnknownAccelerator naming the nearest."""
@@ -49,6 +51,7 @@ def catalog_of(
     profile: Rows,
     *,
     needed: Sequence[str] = _NEEDED,
+    step_profiles: Rows = (),
 ) -> Catalog:
     """A catalogue from rows of `accelerator`, `price` and `engine_profile`.
 
@@ -66,6 +69,7 @@ def catalog_of(
         },
         prices={row["gpu_id"]: row for row in prices if row["planning_default"]},
         profile=profile,
+        step_profiles=step_profiles,
     )
 
 

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
 from typing import Any
 
 from pipelines.planning.capacity import LEAST_REQUESTS, LEAST_STAYS, Sized, service_level, stays, too_brief
+from pipelines.planning.catalog import Catalog
+from pipelines.planning.profiles import Configuration, unused
 from pipelines.workspace import ServiceSpec
 
 FIRST_POSITION = 10_000
@@ -56,10 +58,9 @@ def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
     rows.append(
         _row(
             f"{name}: step times were measured on this accelerator",
-            candidate.step_measured,
-            f"{candidate.engine.name} on {candidate.gpu.gpu_id}: "
-            + ("in the fit" if candidate.step_measured else "from its datasheet and its nearest relatives"),
-            "measurements in the fit behind the coefficients",
+            candidate.step_measured or (candidate.profile is not None and candidate.profile.label == "measured"),
+            f"{candidate.engine.name} on {candidate.gpu.gpu_id}: {candidate.step_time_source}",
+            "a measured profile, or measurements in the fit behind the coefficients",
             "Benchmark one replica, and hold it against this plan with capsheet accuracy, before buying the fleet.",
         )
     )
@@ -79,6 +80,20 @@ def decision_checks(spec: ServiceSpec, sized: Sized) -> list[dict[str, Any]]:
         )
     )
     return rows
+
+
+def profile_checks(catalog: Catalog, considered: Iterable[Configuration]) -> list[dict[str, Any]]:
+    """Whether each measured profile is of a configuration that was considered."""
+    return [
+        _row(
+            f"profile {name}: a candidate has its configuration",
+            uses > 0,
+            f"{uses} of the candidates" if uses else f"none; the nearest differs in {unlike or 'everything'}",
+            "at least one",
+            "Mend what the profile says it was measured on, or add such a candidate; this plan does without it.",
+        )
+        for name, uses, unlike in unused(catalog.step_profiles, considered)
+    ]
 
 
 def error_checks(errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:

@@ -25,8 +25,13 @@ Considered = tuple[ServiceSpec, Model, Demand, list[Candidate]]
 
 
 def catalog(planning: PlanningResource) -> Catalog:
-    """Accelerators with the figures a plan needs, the price each is planned with, and the engine profile."""
-    return catalog_of(planning.rows("accelerator"), planning.rows("price"), planning.rows("engine_profile"))
+    """Accelerators with the figures a plan needs, the price each is planned with, engine profile, step profiles."""
+    return catalog_of(
+        planning.rows("accelerator"),
+        planning.rows("price"),
+        planning.rows("engine_profile"),
+        step_profiles=planning.rows("step_profile"),
+    )
 
 
 def models(planning: PlanningResource) -> dict[str, Model]:

@@ -7,6 +7,7 @@ from typing import Any
 
 from pipelines.planning.candidates import Model
 from pipelines.planning.capacity import Sized
+from pipelines.planning.profiles import rests_on
 from pipelines.planning.workload import Demand
 from pipelines.workspace import ServiceSpec, Workspace
 
@@ -17,6 +18,7 @@ def service_numbers(
     """Rows of `plan_number` for one service."""
     candidate, account, reach = sized.candidate, sized.candidate.account, sized.goodput
     assert account is not None and candidate.bounds is not None and candidate.settings is not None
+    assert candidate.step is not None
     usd = float(candidate.price["usd_per_gpu_hour"])
     rows: list[dict[str, Any]] = []
 
@@ -69,6 +71,26 @@ def service_numbers(
         isl_mean_tokens=candidate.isl_mean_tokens,
         osl_mean_tokens=candidate.osl_mean_tokens,
     )
+    zero_load_ms = (candidate.bounds.zero_load_ttft_s * 1e3, candidate.bounds.zero_load_tpot_s * 1e3)
+    lengths = (candidate.isl_mean_tokens, candidate.osl_mean_tokens)
+    for name, value_ms, known in zip(
+        ("zero_load_ttft_ms", "zero_load_tpot_ms"),
+        zero_load_ms,
+        rests_on(candidate.step, candidate.profile, *lengths),
+        strict=True,
+    ):
+        add(
+            name,
+            value_ms,
+            "ms",
+            known[0],
+            "estimator.step_time.step_seconds",
+            known[1],
+            **shape,
+            isl_mean_tokens=candidate.isl_mean_tokens,
+            osl_mean_tokens=candidate.osl_mean_tokens,
+            step_times=candidate.step_time_source,
+        )
     add(
         "l_bound",
         candidate.bounds.l_requests or 0,
@@ -78,6 +100,7 @@ def service_numbers(
         "largest batch whose TPOT stays inside its target",
         **shape,
         tpot_target_ms=min(spec.slo.targets("tpot").values()),
+        step_times=candidate.step_time_source,
     )
     add(
         "goodput_rps_per_replica",
@@ -92,6 +115,7 @@ def service_numbers(
         attainment_target=spec.slo.attainment,
         binding=reach.binding,
         margin_ratio=reach.margin_ratio,
+        step_times=candidate.step_time_source,
     )
     for allowance in sized.allowances:
         add(

@@ -14,6 +14,7 @@ from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import coefficients_for, model_kind, outside_s, step_parameters
 from pipelines.planning.candidates import Model, replay_blocks
 from pipelines.planning.catalog import Catalog
+from pipelines.planning.profiles import Configuration, measured_step, profile_for
 
 NEAR_CAPACITY = 0.9
 """Share of predicted capacity above which a small error of the step time becomes a large one of the queue."""
@@ -101,6 +102,10 @@ def _predict(
     step = step_parameters(
         model.architecture, weight, gpu, observation["tp"], coefficients, kv_cache_bytes=settings.kv_element_bytes
     )
+    engine, version, tp = (observation[name] for name in ("engine", "engine_version", "tp"))
+    wanted = Configuration(model.model_id, gpu.gpu_id, engine, version, tp, weight.precision)
+    profile = profile_for(catalog.step_profiles, wanted)
+    step = measured_step(step, profile, coefficients, settings.max_num_batched_tokens)
     limits = EngineLimits(
         kv_blocks=replay_blocks(account, settings, observation["isl_mean_tokens"] + observation["osl_mean_tokens"]),
         block_tokens=settings.block_tokens,

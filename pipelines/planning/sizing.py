@@ -20,10 +20,12 @@ from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import ALIASES, Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, Term, memory_account, tensor_parallel_problem
 from estimator.memory.account import MAX_UTILIZATION
+from estimator.step_time import Profile
 from estimator.support import Support, supports
 from estimator.versions import version_key
 from estimator.weights import UnsupportedPrecision, Weights, weights
 from pipelines.planning.catalog import Catalog
+from pipelines.planning.profiles import Configuration
 from pipelines.sources import ModelRead
 from warehouse.errors import CapsheetError
 
@@ -124,6 +126,15 @@ class Sized:
     support: tuple[Support, ...] = ()
     """What the engine's version is known to take of it."""
     unaccounted: tuple[str, ...] = ()
+    measured: Profile | None = None
+    """Measured step times of it, which go before physics."""
+
+    @property
+    def configuration(self) -> Configuration:
+        """What its step times depend on."""
+        ask = self.ask
+        names = (self.read.model_id, self.gpu.gpu_id, self.engine, self.version)
+        return Configuration(*names, ask.tp, self.weights.precision, ask.dp, ask.ep)
 
     @property
     def feasible(self) -> bool:

@@ -97,6 +97,7 @@ PLAN_CANDIDATE = Table(
         Column("l_bound", "DOUBLE", "L: requests at once that keep TPOT inside its target", "requests", True, 0),
         Column("zero_load_ttft_ms", "DOUBLE", "TTFT of a mean prompt on an idle replica", "ms", True, 0),
         Column("zero_load_tpot_ms", "DOUBLE", "TPOT of a lone request", "ms", True, 0),
+        Column("step_time_source", "VARCHAR", "what its step times rest on: physics, or a profile first", "", True),
         Column("binding", "VARCHAR", "what binds: KV memory (K), TPOT (L), TTFT, E2E, weights", "", True),
         Column("goodput_rps_per_replica", "DOUBLE", "largest rate that keeps the SLO", "1/s", True, 0),
         Column("goodput_rps_per_gpu", "DOUBLE", "the same over its accelerators", "1/s", True, 0),

@@ -5,7 +5,17 @@ from dataclasses import replace
 
 from warehouse.registry import LABELS, Column, Table
 
-SOURCE_KINDS = ("trace", "model", "accelerator", "price", "engine", "coefficient", "observation", "workspace")
+SOURCE_KINDS = (
+    "trace",
+    "model",
+    "accelerator",
+    "price",
+    "engine",
+    "coefficient",
+    "profile",
+    "observation",
+    "workspace",
+)
 
 SOURCE_FILE = Table(
     "source_file",
@@ -268,4 +278,32 @@ OBSERVATION = Table(
     key=("observation_id",),
 )
 
-SOURCES = (SOURCE_FILE, REJECTED_ROW, REQUEST, MODEL, ACCELERATOR, PRICE, ENGINE_PROFILE, OBSERVATION)
+STEP_PROFILE = Table(
+    "step_profile",
+    "a step's time as it was measured, or as another model has it, on one configuration",
+    (
+        Column("source_file", "VARCHAR", "the file it came from"),
+        Column("line", "BIGINT", "its number among the file's points or runs", minimum=0),
+        Column("phase", "VARCHAR", "a decode step, or a prompt up to its first token", allowed=("decode", "prefill")),
+        Column("profile", "VARCHAR", "the source as the workspace names it: its files are one profile"),
+        Column("model_id", "VARCHAR", "model that ran"),
+        Column("gpu_id", "VARCHAR", "accelerator"),
+        Column("engine", "VARCHAR", "engine"),
+        Column("engine_version", "VARCHAR", "its version"),
+        Column("tp", "INTEGER", "tensor-parallel size", positive=True),
+        Column("dp", "INTEGER", "data-parallel attention ranks", positive=True),
+        Column("ep", "INTEGER", "expert-parallel groups", positive=True),
+        Column("precision", "VARCHAR", "precision of the weights"),
+        Column("sequences", "DOUBLE", "sequences that decode at once, a rank", "", True, positive=True),
+        Column("context_tokens", "DOUBLE", "tokens each of them holds, on average", "tokens", True, positive=True),
+        Column("span_tokens", "DOUBLE", "how far contexts grew while it was measured", "tokens", True, 0),
+        Column("prompt_tokens", "DOUBLE", "length of the prompt", "tokens", True, positive=True),
+        Column("time_ms", "DOUBLE", "how long it took", "ms", positive=True),
+        Column("seen_from", "VARCHAR", "whether it holds the server and the way to it", allowed=("client", "engine")),
+        Column("label", "VARCHAR", "how it is known", allowed=LABELS),
+        Column("source", "VARCHAR", "where it came from"),
+    ),
+    key=("source_file", "line", "phase"),
+)
+
+SOURCES = (SOURCE_FILE, REJECTED_ROW, REQUEST, MODEL, ACCELERATOR, PRICE, ENGINE_PROFILE, STEP_PROFILE, OBSERVATION)
