@@ -43,7 +43,8 @@ from estimator.replay.state import (
 def is_current(f: Fleet, e: int, which: int, entry: int) -> bool:
     """Whether a heap entry still says when its request ends or crosses; a preempted request leaves its entries behind.
 
-    They cannot be mistaken for later ones: a request that decodes again ends and crosses at later steps.
+    They cannot be mistaken for later ones: a request that decodes again ends and crosses at later steps, or, where
+    its prompt had steps of its own, may come to the same ones, and then the entry it left behind is its entry.
     """
     q = f.requests[heap_request(entry)]
     if q.place != DECODE or q.engine != e:
@@ -67,6 +68,10 @@ def next_finish(f: Fleet, e: int) -> int:
 def _note(f: Fleet, e: int, which: int, size: int, step: int, r: int) -> int:
     """Add (step, r) to a heap; when it is full, entries left behind make room. Returns its new size."""
     heap = f.heaps[e, which]
+    if f.rules[0].exclusive and f.requests[r].preemptions > 0:
+        for i in range(size):
+            if heap_step(heap[i]) == step and heap_request(heap[i]) == r:
+                return size
     if size == len(heap):
         kept = 0
         for i in range(size):

@@ -136,3 +136,10 @@ def test_loads_beside_the_steps_give_the_times_the_rules_give(data: st.DataObjec
     )
     options = {"host": data.draw(tier), "remote": data.draw(st.none() | tier), "async_loads": True}
     agree(asked, physical_step(), limits, **options)
+
+
+def test_a_preempted_prompt_that_comes_back_to_the_same_end_is_counted_once() -> None:
+    """With prompts in steps of their own a request computes its prompt again without its end moving."""
+    workload = Workload.of(np.zeros(7), np.ones(7), [1, 1, 10, 10, 10, 10, 22])
+    limits = EngineLimits(6, 5, 16, 90, block_tokens=1, prefix_caching=False, exclusive_prefill=True)
+    agree(workload, physical_step(window_tokens=20.0), limits)
