@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from statistics import median
-from typing import Any
+from typing import Any, Literal
 
+from estimator.length_classes import SPLIT_OCTAVES, SPLIT_SHARE, split
 from pipelines.planning.capacity import LEAST_REQUESTS, LEAST_STAYS, Sized, service_level, stays, too_brief
 from pipelines.planning.catalog import Catalog
 from pipelines.planning.profiles import Configuration, unused
+from pipelines.planning.workload import Demand
+from pipelines.planning.workload_shape import split_text
 from pipelines.workspace import ServiceSpec
 
 FIRST_POSITION = 10_000
@@ -96,6 +99,22 @@ def profile_checks(catalog: Catalog, considered: Iterable[Configuration]) -> lis
     ]
 
 
+def workload_checks(spec: ServiceSpec, demand: Demand) -> list[dict[str, Any]]:
+    """Whether one pool suits all requests of a service, or two kinds of them are far apart: a suggestion."""
+    apart = split(demand.isl_tokens, demand.osl_tokens)
+    return [
+        _row(
+            f"{spec.name}: its requests are of one kind",
+            apart is None,
+            split_text(apart),
+            f"no two kinds {2**SPLIT_OCTAVES:.0f} times apart in cost, each {SPLIT_SHARE:.0%} of requests and of work",
+            "Plan the two kinds as services of their own, each with its part of the trace, and compare what they cost: "
+            "in one pool the long ones hold up the short ones.",
+            "informs",
+        )
+    ]
+
+
 def error_checks(errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     """Whether predictions are near what was observed, by service and metric, saturated observations apart."""
     rows = []
@@ -122,11 +141,13 @@ def error_checks(errors: Sequence[Mapping[str, Any]]) -> list[dict[str, Any]]:
     return rows
 
 
-def _row(name: str, passed: bool, observed: str, expected: str, remedy: str) -> dict[str, Any]:
+def _row(
+    name: str, passed: bool, observed: str, expected: str, remedy: str, severity: Literal["warns", "informs"] = "warns"
+) -> dict[str, Any]:
     return {
         "check_name": name,
         "passed": passed,
-        "severity": "warns",
+        "severity": severity,
         "observed": observed,
         "expected": expected,
         "remedy": None if passed else remedy,

@@ -80,7 +80,7 @@ def _decide(workspace: Workspace, catalog: Catalog, considered: Considered, size
         rows["plan_series"] += capacity_rows.series_rows(spec.name, best)
         rows["plan_headroom"] += capacity_rows.headroom_rows(spec.name, best)
         rows["plan_cost"] += capacity_rows.cost_rows(spec.name, best, workspace.prices.hours_per_month)
-        rows["plan_check"] += checks.decision_checks(spec, best)
+        rows["plan_check"] += [*checks.decision_checks(spec, best), *checks.workload_checks(spec, demand)]
         rows["plan_number"] += numbers.service_numbers(workspace, spec, model, demand, best)
     rows["plan_check"] += checks.profile_checks(
         catalog, [c.configuration(model.model_id) for _, model, _, several in considered for c in several]

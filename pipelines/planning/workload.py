@@ -229,8 +229,8 @@ def figure_rows(spec: ServiceSpec, demand: Demand, shape: Callable[[str, str], l
             None,
             "replayed by block hash" if demand.has_prefixes else "none: every prompt is new",
             "",
-            label,
-            trace,
+            label if demand.has_prefixes else "assumed",
+            trace if demand.has_prefixes else f"{trace}: no block hashes, or prefix_sharing: false",
         ),
         (
             "planning_window_start_at",

@@ -9,8 +9,9 @@ import polars as pl
 import pytest
 import yaml
 
+from estimator.length_classes import split
 from pipelines.ingest import ingest_source
-from pipelines.planning import workload, workload_shape
+from pipelines.planning import checks, workload, workload_shape
 from pipelines.planning.loading import MIX_VALUES
 from pipelines.planning.workload import Demand
 from pipelines.workspace import ServiceSpec
@@ -36,6 +37,12 @@ def requests(isl: list[int], osl: list[int], step_s: float = 2.0, **columns: Any
 TRACE_A = requests([100, 3_900] * 1_000, [100] * 2_000)
 TRACE_B = requests([2_000] * 2_000, [100] * 2_000)
 """The trace-to-GPU method's pair: mean input 2,000 and mean output 100, both."""
+
+
+def lengths(rows: pl.DataFrame) -> tuple[Any, Any]:
+    return rows["isl_tokens"].to_numpy(), rows["osl_tokens"].to_numpy()
+
+
 NO_MIX = pl.DataFrame(schema={"dimension": pl.String, "value": pl.String, "share": pl.Float64})
 
 
@@ -59,6 +66,23 @@ def test_two_traces_of_one_mean_differ_in_buckets_percentiles_cost_and_pools() -
     assert buckets_a["share"].to_list() == [0.5, 0.5] and buckets_b["share"].to_list() == [1.0]
     assert buckets_a["cost_share"].max() > 0.85 and buckets_a["cost_share"].sum() == pytest.approx(1)
     assert (buckets_a["cost_spread"] == 1).all()
+
+
+def test_two_kinds_far_apart_are_a_suggestion_among_the_checks_and_never_a_failure() -> None:
+    (apart,) = checks.workload_checks(SPEC, workload.demand(SPEC, TRACE_A))
+    assert (apart["passed"], apart["severity"]) == (False, "informs")
+    assert apart["observed"] == workload_shape.split_text(split(*lengths(TRACE_A)))
+    assert "services of their own" in apart["remedy"]
+    (alike,) = checks.workload_checks(SPEC, workload.demand(SPEC, TRACE_B))
+    assert (alike["passed"], alike["remedy"], alike["check_name"]) == (True, None, apart["check_name"])
+
+
+def test_a_prefix_relation_that_no_trace_tells_is_an_assumption() -> None:
+    hashes = pl.Series("prefix_hashes", [[1, 10 + i % 3] for i in range(2_000)])
+    traced = TRACE_B.with_columns(hashes, prefix_block_tokens=pl.lit(1_024, pl.Int32))
+    for rows, label in ((TRACE_B, "assumed"), (traced, "measured")):
+        found = workload.figure_rows(SPEC, workload.demand(SPEC, rows), lambda trace, how: [])
+        assert found.filter(pl.col("name") == "prefix_relation")["label"].to_list() == [label]
 
 
 def keeps_its_contract(name: str, rows: pl.DataFrame) -> bool:
