@@ -55,12 +55,24 @@ def test_a_sample_is_detected_and_counted(
     assert (got.format, got.frame.height, got.rejected.height) == (format, kept, rejected)
     assert int(got.frame["replayable"].sum()) == replayable
     assert (got.frame["isl_tokens"].sum(), got.frame["osl_tokens"].sum()) == (isl, osl)
+    named = read_trace(shared / "data" / "traces" / name, name, format)
+    assert (named.sha256, named.detail) == (got.sha256, got.detail)
+    assert named.frame.equals(got.frame) and named.rejected.equals(got.rejected)
 
 
 VLLM, CLIENT = "vllm_otlp_llm_request.synth.json", "otel_genai_client_spans.synth.json"
 ENDS = [
     ("azure2023_conv.csv", "2023-11-16T18:15:46.680590", 374, 44, "2023-11-16T19:14:08.402527", 197, 183),
     ("azure2024_code_1week.sample.csv", "2024-05-10T00:00:00.009930", 2_162, 5, "2024-05-16T23:59:59.929501", 4_725, 8),
+    (
+        "azure2024_conv_1week.sample.csv",
+        "2024-05-12T00:00:00.001163",
+        1_452,
+        3,
+        "2024-05-18T23:59:59.995460",
+        2_688,
+        366,
+    ),
     ("azure2025_lmm_multimodal.sample.csv", "2024-10-15T12:00:00.269", 770, 491, "2024-10-22T11:59:59.962", 1_172, 76),
     ("burstgpt_v1_6col.sample.csv", "1970-01-01T00:00:05", 472, 18, "1970-01-01T00:03:05", 1_360, 0),
     ("burstgpt_v2.sample.csv", "1970-08-14T00:01:50", 906, 446, "1970-08-14T00:04:35", 1_402, 210),
@@ -86,13 +98,21 @@ ENDS = [
         2_105,
         129,
     ),
+    ("gateway_access_log.synth.jsonl", "2026-08-03T09:00:05.064", None, None, "2026-08-03T09:00:41.277", None, None),
     ("weka_like.synth.json", "1970-01-01T00:00:00", 18_211, 412, "1970-01-01T00:00:44", 20_044, 640),
 ]
 
 
 @pytest.mark.parametrize(("name", "first_at", "isl", "osl", "last_at", "last_isl", "last_osl"), ENDS)
 def test_the_first_and_the_last_request_of_a_sample_are_as_the_file_has_them(
-    shared: Path, name: str, first_at: str, isl: int, osl: int, last_at: str, last_isl: int, last_osl: int
+    shared: Path,
+    name: str,
+    first_at: str,
+    isl: int | None,
+    osl: int | None,
+    last_at: str,
+    last_isl: int | None,
+    last_osl: int | None,
 ) -> None:
     rows = sample(shared, name).frame.select("arrival_at", "isl_tokens", "osl_tokens")
     assert rows.row(0) == (at(first_at), isl, osl)
