@@ -66,7 +66,7 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
                 "model": span.first("gen_ai.response.model", "gen_ai.request.model", "llm.model_name"),
                 "request_id": span.first("gen_ai.response.id", "gen_ai.request.id") or span.span_id or None,
                 "session_id": span.first("gen_ai.conversation.id", "session.id"),
-                "tenant": span.first("enduser.id", "user.id"),
+                "tenant": span.first("enduser.id", "user.id") or span.service,
                 "finish_reason": reasons[0] if isinstance(reasons, list) and reasons else reasons,
                 "max_tokens": span.first("gen_ai.request.max_tokens"),
                 "temperature": span.first("gen_ai.request.temperature"),
@@ -119,6 +119,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     return readings, [
         "start of a span is the arrival at the client (Unix ns, UTC)",
         "old and new usage names",
+        "tenant: the end user, else the service that asked",
         "lines count spans",
     ]
 

@@ -31,6 +31,8 @@ class Span:
     end_ns: int | None
     failed: bool
     attributes: Mapping[str, object] = field(default_factory=dict)
+    service: str | None = None
+    """The service that wrote it, by its resource."""
 
     def first(self, *names: str) -> object:
         """The first of the attributes that is there."""
@@ -67,18 +69,22 @@ def spans(value: Mapping[str, object]) -> Iterator[Span | str]:
     held = [value[key] for key in ("resourceSpans", "resource_spans", "batches") if key in value]
     if held:
         for resource in _list(held[0]):
+            service = _service(resource)
             scopes = [resource.get(key) for key in _SCOPES if isinstance(resource, dict) and key in resource]
             for scope in (item for group in scopes for item in _list(group)):
                 for span in _list(scope.get("spans") if isinstance(scope, dict) else None):
-                    yield _otlp(span) if isinstance(span, dict) else "not a span"
+                    yield _otlp(span, service) if isinstance(span, dict) else "not a span"
     elif isinstance(value.get("data"), list):
         for trace in _list(value["data"]):
+            processes = trace.get("processes") if isinstance(trace, dict) else None
             for span in _list(trace.get("spans") if isinstance(trace, dict) else None):
-                yield _jaeger(span) if isinstance(span, dict) else "not a span"
+                yield _jaeger(span, processes) if isinstance(span, dict) else "not a span"
     elif isinstance(value.get("spans"), list):
         for span in _list(value["spans"]):
             yield (
-                (_jaeger(span) if "operationName" in span else _otlp(span)) if isinstance(span, dict) else "not a span"
+                (_jaeger(span, value.get("processes")) if "operationName" in span else _otlp(span, None))
+                if isinstance(span, dict)
+                else "not a span"
             )
     elif "attributes" in value and "name" in value:
         yield _console(value)
@@ -121,7 +127,14 @@ def once() -> Reading:
     return Reading("_once", pl.lit(None, pl.Boolean), (Rule(~pl.col("again"), reason),))
 
 
-def _otlp(span: Mapping[str, object]) -> Span:
+def _service(holder: object) -> str | None:
+    """The name of the service that a span's holder says wrote it."""
+    resource = holder.get("resource") if isinstance(holder, dict) else None
+    name = _attributes(resource.get("attributes")).get("service.name") if isinstance(resource, dict) else None
+    return name if isinstance(name, str) and name and not name.startswith("unknown_service") else None
+
+
+def _otlp(span: Mapping[str, object], service: str | None) -> Span:
     status = span.get("status")
     code = status.get("code") if isinstance(status, dict) else None
     return Span(
@@ -132,14 +145,17 @@ def _otlp(span: Mapping[str, object]) -> Span:
         _whole(span.get("endTimeUnixNano", span.get("end_time_unix_nano"))),
         code in (2, "2", "STATUS_CODE_ERROR"),
         _attributes(span.get("attributes")),
+        service,
     )
 
 
-def _jaeger(span: Mapping[str, object]) -> Span:
+def _jaeger(span: Mapping[str, object], processes: object) -> Span:
     """A span of Jaeger's JSON: microseconds, tags in place of attributes."""
     tags = {
         str(tag["key"]): tag.get("value") for tag in _list(span.get("tags")) if isinstance(tag, dict) and "key" in tag
     }
+    process = processes.get(str(span.get("processID"))) if isinstance(processes, dict) else None
+    service = process.get("serviceName") if isinstance(process, dict) else None
     start, lasts = _whole(span.get("startTime")), _whole(span.get("duration"))
     return Span(
         str(span.get("operationName", "")),
@@ -149,6 +165,7 @@ def _jaeger(span: Mapping[str, object]) -> Span:
         None if start is None or lasts is None else (start + lasts) * 1000,
         tags.get("error") is True or tags.get("otel.status_code") == "ERROR",
         tags,
+        service if isinstance(service, str) and service else None,
     )
 
 
@@ -163,6 +180,7 @@ def _console(span: Mapping[str, object]) -> Span:
         _written_ns(span.get("end_time")),
         isinstance(status, dict) and status.get("status_code") == "ERROR",
         _attributes(span.get("attributes")),
+        _service(span),
     )
 
 

@@ -1,8 +1,8 @@
 """vLLM's own spans (`--otlp-traces-endpoint`): one `llm_request` a request, with queue, prefill and decode times.
 
 https://docs.vllm.ai (examples/online_serving/opentelemetry) and vllm/tracing: latencies in seconds, the old usage
-names, the start is the arrival; temperature is left out when it is 0; no cached tokens. The best source of per-request
-errors.
+names, the start is the arrival; temperature is left out when it is 0. The best source of per-request errors. TensorRT-LLM
+writes the same attributes and the finish reason; engines derived from vLLM also cached tokens.
 """
 
 from __future__ import annotations
@@ -36,6 +36,7 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
         elif not is_request(span):
             yield span.aside
         else:
+            reasons = span.first("gen_ai.response.finish_reasons")
             yield {
                 "span": span.identity,
                 "start": span.start,
@@ -50,6 +51,8 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
                 "temperature": span.first("gen_ai.request.temperature") or 0,
                 "top_p": span.first("gen_ai.request.top_p"),
                 "n": span.first("gen_ai.request.n"),
+                "cached_tokens": span.first("gen_ai.usage.cached_tokens", "gen_ai.usage.cache_read.input_tokens"),
+                "finish_reason": reasons[0] if isinstance(reasons, list) and reasons else reasons,
                 "failed": span.failed,
             }
 
@@ -57,7 +60,9 @@ def _records(value: Mapping[str, object]) -> Iterator[Mapping[str, object] | str
 def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) -> tuple[list[Reading], list[str]]:
     osl = whole("osl_tokens", "completion_tokens", least=0)
     most = whole("max_tokens", "max_tokens", least=0, required=False)
-    cut = (osl.value >= most.value).fill_null(value=False)
+    cut = (osl.value >= most.value).fill_null(value=False) | (pl.col("finish_reason") == "length").fill_null(
+        value=False
+    )
     said = pl.when(pl.col("failed") == "true").then(pl.lit("failed")).otherwise(pl.lit("ok"))
     readings = [
         once(),
@@ -69,6 +74,8 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
         quantity("queue_ms", "time_in_queue", most=MAX_SECONDS, scale=1_000),
         text("request_id", "request_id"),
         text("model", "model"),
+        text("finish_reason", "finish_reason"),
+        whole("cached_tokens", "cached_tokens", least=0, required=False),
         most,
         quantity("temperature", "temperature", most=1_000),
         quantity("top_p", "top_p", most=1),
@@ -88,7 +95,17 @@ VLLM_SPANS = Layout(
     "vllm_otlp",
     "vLLM request spans (OTLP)",
     required=("span", "start", "prompt_tokens", "completion_tokens", "time_to_first_token", "e2e", "time_in_queue"),
-    optional=("request_id", "model", "max_tokens", "temperature", "top_p", "n", "failed"),
+    optional=(
+        "request_id",
+        "model",
+        "max_tokens",
+        "temperature",
+        "top_p",
+        "n",
+        "failed",
+        "cached_tokens",
+        "finish_reason",
+    ),
     readings=_readings,
     containers=("json",),
     records=_records,

@@ -17,6 +17,13 @@ def test_a_vllm_span_left_at_its_output_limit_is_cut_and_a_failed_one_failed(tmp
     says(row(tmp_path, otlp(span("llm_request", NS, 2.5, VLLM, code=2))), outcome="failed", replayable=False)
 
 
+def test_an_engine_that_says_more_in_its_spans_is_read_whole(tmp_path: Path) -> None:
+    more = {"gen_ai.usage.cached_tokens": 128, "gen_ai.response.finish_reasons": "length"}
+    found = row(tmp_path, otlp(span("llm_request", NS, 2.5, VLLM | more)))
+    says(found, cached_tokens=128, finish_reason="length", censored="output_cap", queue_ms=50.0, ttft_ms=250.0)
+    says(row(tmp_path, otlp(span("llm_request", NS, 2.5, VLLM))), cached_tokens=None, finish_reason=None, censored=None)
+
+
 def test_beside_an_engines_spans_those_of_its_clients_are_set_aside_not_counted_twice(tmp_path: Path) -> None:
     both = otlp(span("llm_request", NS, 2.5, VLLM), span("chat m", NS, 2.6, CHAT), span("GET /health", NS, 0.1, {}))
     got = read(tmp_path, both)
@@ -111,6 +118,23 @@ def test_spans_are_found_in_whatever_holds_them(tmp_path: Path) -> None:
         expected = got if expected is None else expected
         assert got.equals(expected), form
         assert got.height == 1
+
+
+def test_who_asked_is_the_end_user_or_else_the_service_that_wrote_the_span(tmp_path: Path) -> None:
+    said = span("chat m", NS, 2.5, CHAT)
+    named = {"attributes": [{"key": "service.name", "value": {"stringValue": "chat-bff"}}]}
+    held = {"resourceSpans": [{"resource": named, "scopeSpans": [{"spans": [said]}]}]}
+    process = {"p1": {"serviceName": "chat-bff"}}
+    tags = [{"key": key, "value": value} for key, value in CHAT.items()]
+    jaeger = {"operationName": "chat m", "startTime": NS // 1000, "duration": 5, "processID": "p1", "tags": tags}
+    flat = {"name": "chat m", "context": {}, "start_time": "2026-08-03T09:00:00Z", "attributes": CHAT}
+    resource = {"attributes": {"service.name": "chat-bff"}}
+    for value in (held, {"data": [{"spans": [jaeger], "processes": process}]}, flat | {"resource": resource}):
+        says(row(tmp_path, value), tenant="chat-bff")
+    says(row(tmp_path, otlp(said)), tenant=None)
+    says(row(tmp_path, flat | {"resource": {"attributes": {"service.name": "unknown_service:python"}}}), tenant=None)
+    user = span("chat m", NS, 2.5, CHAT | {"enduser.id": "alice"})
+    says(row(tmp_path, {"resourceSpans": [{"resource": named, "scopeSpans": [{"spans": [user]}]}]}), tenant="alice")
 
 
 def test_a_span_delivered_again_is_counted_once_wherever_in_the_file_it_stands(tmp_path: Path) -> None:
