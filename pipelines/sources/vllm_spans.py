@@ -1,8 +1,8 @@
 """vLLM's own spans (`--otlp-traces-endpoint`): one `llm_request` a request, with queue, prefill and decode times.
 
 https://docs.vllm.ai (examples/online_serving/opentelemetry) and vllm/tracing: latencies in seconds, the old usage
-names, the start is the arrival; temperature is left out when it is 0. The best source of per-request errors. TensorRT-LLM
-writes the same attributes and the finish reason; engines derived from vLLM also cached tokens.
+names, the start is the arrival; temperature is left out when it is 0. The best source of per-request errors.
+TensorRT-LLM writes the same attributes and the finish reason; engines derived from vLLM also cached tokens.
 """
 
 from __future__ import annotations
