@@ -38,7 +38,7 @@ COMPRESSED = ("max_num_seqs", "block_tokens")
 """Settings with a default of their own for compressed attention: parameter compressed_<name> of the profile."""
 OVERRIDES = frozenset(
     """gpu_memory_utilization max_model_len max_num_seqs max_num_batched_tokens block_tokens kv_cache_dtype
-    chunked_prefill prefix_caching speculative_tokens enforce_eager""".split()  # noqa: SIM905 - read as a list
+    chunked_prefill exclusive_prefill prefix_caching speculative_tokens enforce_eager""".split()  # noqa: SIM905 - read as a list
 )
 
 
@@ -60,7 +60,8 @@ class EngineSettings:
     """An engine's resolved settings. `provenance` says of each how it is known: (label, source).
 
     `gpu_memory_utilization` is vLLM's flag, SGLang's mem_fraction_static or TensorRT-LLM's
-    free_gpu_memory_fraction: shares of different things (`estimator.memory`).
+    free_gpu_memory_fraction: shares of different things (`estimator.memory`). `exclusive_prefill`: prompts are computed
+    in steps of their own while decodes wait, as SGLang does without --enable-mixed-chunk.
     """
 
     engine: str
@@ -73,6 +74,7 @@ class EngineSettings:
     kv_cache_dtype: str
     chunked_prefill: bool
     prefix_caching: bool
+    exclusive_prefill: bool = False
     speculative_tokens: int = 0
     enforce_eager: bool = False
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -182,6 +184,9 @@ def resolve_settings(
     )
     tokens = _batched_tokens(asked, known, provenance, chunked=chunked, length=length, seqs=seqs)
     caching = known.get("prefix_caching", Known(1.0, "assumed", "class default"))
+    alone = known.get("exclusive_prefill", Known(0.0, "cited", "prompts share steps with decodes"))
+    if not chunked:
+        alone = known.get("exclusive_prefill_unchunked", alone)
     return EngineSettings(
         engine=engine.lower(),
         version=version,
@@ -193,6 +198,7 @@ def resolve_settings(
         kv_cache_dtype=_kv_dtype(asked, architecture, provenance),
         chunked_prefill=chunked,
         prefix_caching=flag("prefix_caching", caching.value > 0, caching.label, caching.source),
+        exclusive_prefill=flag("exclusive_prefill", alone.value > 0, alone.label, alone.source),
         speculative_tokens=int(number("speculative_tokens", 0, 0, 1000, "no speculative decoding")),
         enforce_eager=flag("enforce_eager", False, "assumed", "CUDA graphs are on by default"),
         provenance=provenance,

@@ -138,6 +138,10 @@ def size(
     ] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="Sequences at once.", min=1)] = None,
     max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens of a step.", min=1)] = None,
+    exclusive_prefill: Annotated[
+        bool | None,
+        typer.Option("--exclusive-prefill/--mixed-prefill", help="Prompts have steps of their own; else as it does."),
+    ] = None,
     kv_cache_dtype: Annotated[str | None, typer.Option(help="auto, bfloat16, fp8, ...")] = None,
     quantization: Annotated[str, typer.Option(help="auto, bf16, fp8, int8, int4, mxfp4, nvfp4, ...")] = "auto",
     isl: Annotated[int | None, typer.Option(help="Mean input length, tokens.", min=1)] = None,
@@ -171,6 +175,7 @@ def size(
         "gpu_memory_utilization": gpu_memory_utilization,
         "max_num_seqs": max_num_seqs,
         "max_num_batched_tokens": max_num_batched_tokens,
+        "exclusive_prefill": exclusive_prefill,
         "kv_cache_dtype": kv_cache_dtype,
         "quantization": quantization,
         "isl_tokens": isl,
@@ -207,6 +212,10 @@ def replay(
     max_model_len: Annotated[int | None, typer.Option(help="Longest context, tokens.", min=1)] = None,
     max_num_seqs: Annotated[int | None, typer.Option(help="Sequences at once.", min=1)] = None,
     max_num_batched_tokens: Annotated[int | None, typer.Option(help="Tokens of a step.", min=1)] = None,
+    exclusive_prefill: Annotated[
+        bool | None,
+        typer.Option("--exclusive-prefill/--mixed-prefill", help="Prompts have steps of their own; else as it does."),
+    ] = None,
     gpu_memory_utilization: Annotated[float | None, typer.Option(help="The engine's share of memory.")] = None,
     no_prefix_caching: Annotated[bool, typer.Option("--no-prefix-caching", help="Every prompt is new.")] = False,
     host_cache_gib: Annotated[float, typer.Option(help="Host memory for KV, a GPU's share.", min=0.0)] = 0.0,
@@ -288,6 +297,7 @@ def replay(
             "max_model_len": max_model_len,
             "max_num_seqs": max_num_seqs,
             "max_num_batched_tokens": max_num_batched_tokens,
+            "exclusive_prefill": exclusive_prefill,
             "gpu_memory_utilization": gpu_memory_utilization,
         },
         {

@@ -108,6 +108,8 @@ class EngineSpec(_Strict):
     max_num_batched_tokens: Annotated[int, Field(ge=1, le=100_000_000)] | None = None
     kv_cache_dtype: str | None = None
     chunked_prefill: bool | None = None
+    exclusive_prefill: bool | None = None
+    """Prompts in steps of their own while decodes wait; false is SGLang's --enable-mixed-chunk."""
     prefix_caching: bool | None = None
 
     def overrides(self) -> dict[str, object]:

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
+from estimator.engines import EngineSettings
+
 
 @dataclass(frozen=True, slots=True)
 class EngineLimits:
@@ -48,6 +50,20 @@ class EngineLimits:
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_model_len "
                 f"({self.max_model_len}): without chunked prefill a prompt must fit in one step"
             )
+
+    @classmethod
+    def of(cls, settings: EngineSettings, kv_blocks: int, *, prefix_caching: bool = True) -> EngineLimits:
+        """The limits of an engine that runs with `settings`; without `prefix_caching` every prompt is new to it."""
+        return cls(
+            kv_blocks=kv_blocks,
+            block_tokens=settings.block_tokens,
+            max_num_seqs=settings.max_num_seqs,
+            max_num_batched_tokens=settings.max_num_batched_tokens,
+            max_model_len=settings.max_model_len,
+            chunked_prefill=settings.chunked_prefill,
+            prefix_caching=settings.prefix_caching and prefix_caching,
+            exclusive_prefill=settings.exclusive_prefill,
+        )
 
     @property
     def kv_tokens(self) -> int:

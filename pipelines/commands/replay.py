@@ -114,6 +114,7 @@ def run(
         "kv_blocks": made.limits.kv_blocks,
         "max_num_seqs": made.limits.max_num_seqs,
         "max_num_batched_tokens": made.limits.max_num_batched_tokens,
+        "exclusive_prefill": made.limits.exclusive_prefill,
         "max_model_len": made.limits.max_model_len,
         "step_time_source": told(
             made.step,
@@ -176,6 +177,7 @@ def _with_service(ask: dict[str, Any], spec: ServiceSpec) -> dict[str, Any]:
         "gpu_memory_utilization": engine.gpu_memory_utilization,
         "max_num_seqs": engine.max_num_seqs,
         "max_num_batched_tokens": engine.max_num_batched_tokens,
+        "exclusive_prefill": engine.exclusive_prefill,
         "kv_cache_dtype": engine.kv_cache_dtype,
     }
     return {name: own.get(name) if value is None else value for name, value in ask.items()}

@@ -150,7 +150,7 @@ def _figures(
     seqs, budget = max(1, sized.settings.max_num_seqs // ask.pp), sized.settings.max_num_batched_tokens
     p = measured_step(physics, sized.measured, coefficients, budget)
     request_s = outside_s(coefficients, isl, decode_step_seconds(p, 1.0, isl + osl / 2))
-    load = MeanLoad(isl, osl, budget, seqs, request_s)
+    load = MeanLoad(isl, osl, budget, seqs, request_s, sized.settings.exclusive_prefill)
     tpot_ms = ask.tpot_ms or TPOT_MS
     bound = bounds(
         p,
@@ -159,6 +159,7 @@ def _figures(
         osl_tokens=osl,
         max_num_seqs=seqs,
         max_num_batched_tokens=budget,
+        exclusive_prefill=load.exclusive_prefill,
         request_s=request_s,
         ttft_target_s=(ask.ttft_ms or TTFT_MS) / 1000,
         tpot_target_s=tpot_ms / 1000,

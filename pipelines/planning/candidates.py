@@ -88,15 +88,7 @@ class Candidate:
     def limits(self) -> EngineLimits:
         """What the replay may use of the engine; only for a candidate that fits."""
         assert self.settings is not None and self.account is not None
-        return EngineLimits(
-            kv_blocks=self.kv_blocks,
-            block_tokens=self.settings.block_tokens,
-            max_num_seqs=self.settings.max_num_seqs,
-            max_num_batched_tokens=self.settings.max_num_batched_tokens,
-            max_model_len=self.settings.max_model_len,
-            chunked_prefill=self.settings.chunked_prefill,
-            prefix_caching=self.settings.prefix_caching,
-        )
+        return EngineLimits.of(self.settings, self.kv_blocks)
 
 
 def context_length(spec: ServiceSpec, demand: Demand, architecture: Architecture) -> int:
@@ -213,6 +205,7 @@ def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Ca
         osl_tokens=osl,
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
+        exclusive_prefill=settings.exclusive_prefill,
         request_s=request_s,
         ttft_target_s=_seconds(limit["ttft"]),
         tpot_target_s=_seconds(limit["tpot"]),

@@ -135,6 +135,7 @@ def _sglang(sized: Sized) -> list[list[str]]:
         ["--max-running-requests", str(settings.max_num_seqs)],
         ["--chunked-prefill-size", str(settings.max_num_batched_tokens)],
     ]
+    lines += [] if settings.exclusive_prefill else [["--enable-mixed-chunk"]]
     kv, precision = kv_dtype(sized), runtime_precision(sized)
     kv = {"fp8": "fp8_e4m3", "bfloat16": "bf16"}.get(kv or "", kv)
     lines += [["--kv-cache-dtype", kv]] if kv else []

@@ -106,15 +106,8 @@ def _predict(
     wanted = Configuration(model.model_id, gpu.gpu_id, engine, version, tp, weight.precision)
     profile = profile_for(catalog.step_profiles, wanted)
     step = measured_step(step, profile, coefficients, settings.max_num_batched_tokens)
-    limits = EngineLimits(
-        kv_blocks=replay_blocks(account, settings, observation["isl_mean_tokens"] + observation["osl_mean_tokens"]),
-        block_tokens=settings.block_tokens,
-        max_num_seqs=settings.max_num_seqs,
-        max_num_batched_tokens=settings.max_num_batched_tokens,
-        max_model_len=settings.max_model_len,
-        chunked_prefill=settings.chunked_prefill,
-        prefix_caching=False,
-    )
+    blocks = replay_blocks(account, settings, observation["isl_mean_tokens"] + observation["osl_mean_tokens"])
+    limits = EngineLimits.of(settings, blocks, prefix_caching=False)
     result = replay(
         _workload(observation),
         step,
@@ -133,6 +126,7 @@ def _predict(
         osl_tokens=observation["osl_mean_tokens"],
         max_num_seqs=settings.max_num_seqs,
         max_num_batched_tokens=settings.max_num_batched_tokens,
+        exclusive_prefill=settings.exclusive_prefill,
     )
     utilisation = observation["achieved_rps"] / (load.capacity_rps * observation["replicas"])
     notes = []

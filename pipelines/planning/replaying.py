@@ -120,17 +120,9 @@ def configuration(sized: Sized, load: Workload, catalog: Catalog, fleet: Fleet) 
             kv_cache_bytes=settings.kv_element_bytes,
             dp=sized.ask.dp,
         )
-        limits = EngineLimits(
-            kv_blocks=replay_blocks(
-                sized.account, settings, float(load.isl_tokens.mean()) + float(load.osl_tokens.mean())
-            ),
-            block_tokens=settings.block_tokens,
-            max_num_seqs=settings.max_num_seqs,
-            max_num_batched_tokens=settings.max_num_batched_tokens,
-            max_model_len=settings.max_model_len,
-            chunked_prefill=settings.chunked_prefill,
-            prefix_caching=settings.prefix_caching and fleet.prefix_caching,
-        )
+        length = float(load.isl_tokens.mean()) + float(load.osl_tokens.mean())
+        blocks = replay_blocks(sized.account, settings, length)
+        limits = EngineLimits.of(settings, blocks, prefix_caching=fleet.prefix_caching)
     except ValueError as error:
         raise CapsheetError(f"{sized.ask.model}: {error}") from None
     isl, osl = float(load.isl_tokens.mean()), float(load.osl_tokens.mean())

@@ -80,6 +80,7 @@ class Ask:
     gpu_memory_utilization: float | None = None
     max_num_seqs: int | None = None
     max_num_batched_tokens: int | None = None
+    exclusive_prefill: bool | None = None
     kv_cache_dtype: str | None = None
     quantization: str = "auto"
     isl_tokens: int | None = None
@@ -351,7 +352,8 @@ def accepted_tp(sized: Sized) -> list[int]:
 
 def overrides(ask: Ask) -> dict[str, object]:
     """The engine's settings the caller names; None is left to the engine."""
-    names = ("max_model_len", "gpu_memory_utilization", "max_num_seqs", "max_num_batched_tokens", "kv_cache_dtype")
+    sizes = ("max_model_len", "max_num_seqs", "max_num_batched_tokens")
+    names = (*sizes, "exclusive_prefill", "gpu_memory_utilization", "kv_cache_dtype")
     return {name: getattr(ask, name) for name in names}
 
 

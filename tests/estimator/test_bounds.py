@@ -28,6 +28,7 @@ from estimator.bounds import (
     zero_load_tpot_seconds,
     zero_load_ttft_seconds,
 )
+from estimator.replay import EngineLimits, Workload, replay
 from estimator.step_time import STEP_FIELDS, step_parameters, step_seconds
 from estimator.weights import weights
 from tests.estimator.step_models import H100, IDEAL, architectures, coefficient_sets, gqa
@@ -100,13 +101,36 @@ def test_prompts_that_fall_on_one_step_share_it() -> None:
 
 
 @settings(max_examples=40, deadline=None)
-@given(architectures(), coefficient_sets(), st.integers(1, 2000), st.integers(1, 2000), st.floats(1, 400))
+@given(
+    architectures(), coefficient_sets(), st.integers(1, 2000), st.integers(1, 2000), st.floats(1, 400), st.booleans()
+)
 def test_tpot_never_falls_as_more_requests_run_at_once(
-    architecture: Architecture, coefficients: dict[str, float], isl: int, osl: int, requests: float
+    architecture: Architecture, coefficients: dict[str, float], isl: int, osl: int, requests: float, alone: bool
 ) -> None:
     p = step_parameters(architecture, weights(architecture), H100, 1, coefficients)
-    load = MeanLoad(isl, osl, 8192, 512)
+    load = MeanLoad(isl, osl, 8192, 512, exclusive_prefill=alone)
     assert tpot_seconds(p, load, requests * 1.3 + 1) >= tpot_seconds(p, load, requests) * (1 - 1e-9)
+
+
+def test_decodes_wait_for_prompts_that_have_steps_of_their_own() -> None:
+    """TPOT = t(C) + (C-1)/OSL t(prompt); TTFT, half a step aside, is that of an idle replica."""
+    p = llama_8b(step_overhead_us=300.0)
+    alone = replace(LOAD, exclusive_prefill=True)
+    decode, prompt = decode_step_seconds(p, 51, 625), prefill_seconds(p, 500, 8192)
+    assert tpot_seconds(p, alone, 51) == pytest.approx(decode + 50 / 250 * prompt)
+    assert ttft_seconds(p, alone, 51) == pytest.approx(0.01 + decode / 2 + prompt)
+    assert saturated_rps(constant(0.01), replace(alone, max_num_batched_tokens=1000)) == pytest.approx(2 / 0.01)
+
+
+@pytest.mark.parametrize("exclusive", [False, True])
+def test_the_mean_field_tpot_is_near_that_of_a_replayed_closed_loop(exclusive: bool) -> None:
+    p = llama_8b(step_overhead_us=300.0)
+    rng = np.random.default_rng(1)
+    n = 1280
+    workload = Workload.of(np.zeros(n), rng.integers(400, 601, n), rng.integers(200, 301, n))
+    limits = EngineLimits(10**6, 256, 8192, 10**5, prefix_caching=False, exclusive_prefill=exclusive)
+    seen = replay(workload, p, limits, clients=64).tpot_s[64:].mean()
+    assert tpot_seconds(p, replace(LOAD, exclusive_prefill=exclusive), 64) == pytest.approx(seen, rel=0.05)
 
 
 def test_l_is_the_last_batch_inside_the_target() -> None:

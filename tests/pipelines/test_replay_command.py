@@ -50,6 +50,15 @@ def test_clients_wait_for_their_answers(capsheet: Capsheet) -> None:
     assert closed["arrival_rps"] is None and "goodput_rps_per_replica" not in closed
 
 
+def test_prompts_hold_up_decodes_where_the_engine_gives_them_steps_of_their_own(capsheet: Capsheet) -> None:
+    load = ("--rate", 6, "--isl", 2000, "--osl", 100, "--requests", 200)
+    own = asked(capsheet, *LLAMA, *load, "--engine", "sglang@0.5.9")
+    mixed = asked(capsheet, *LLAMA, *load, "--engine", "sglang@0.5.9", "--mixed-prefill")
+    assert (own["exclusive_prefill"], mixed["exclusive_prefill"]) == (True, False)
+    assert own["percentiles_ms"]["itl"]["p99"] > mixed["percentiles_ms"]["itl"]["p99"]
+    assert own["percentiles_ms"]["ttft"]["mean"] < mixed["percentiles_ms"]["ttft"]["mean"]
+
+
 def test_the_burst_of_a_closed_loop_is_told_apart(capsheet: Capsheet) -> None:
     closed = asked(capsheet, *LLAMA, "--clients", 16, "--prompts", 10, "--isl", 1000, "--osl", 100)
     phases = closed["closed_loop"]

@@ -176,6 +176,12 @@ def test_the_launch_command_is_the_versions_own(tmp_path: Path) -> None:
     assert any("tells no model" in note["note"] for note in said["compatibility"])
 
 
+def test_prompts_that_share_steps_with_decodes_take_a_flag_of_sglang() -> None:
+    mixed = sized(engine="sglang@0.5.9", exclusive_prefill=False)["launch_command"]
+    assert "--enable-mixed-chunk" in mixed
+    assert "--enable-mixed-chunk" not in sized(engine="sglang@0.5.9")["launch_command"]
+
+
 def test_a_checkpoint_far_from_its_config_and_a_group_across_nodes_are_warned_of(tmp_path: Path) -> None:
     config_file(tmp_path)
     with (tmp_path / "model.safetensors").open("wb") as weights:
