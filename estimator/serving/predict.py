@@ -87,12 +87,11 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
 def _open_loop(case: ServingCase, p: Floats, outside_s: float, trailing: float) -> dict[str, float | None]:
     """A replay of evenly spaced arrivals; a first token trails its step by `trailing` steps.
 
-    Raises ValueError when the queue grows: its figures depend on how long.
+    Attention ranks step in lockstep, each with its share of the KV pool. Raises ValueError when the queue grows: its
+    figures depend on how long.
     """
-    protocol, replicas = case.protocol, case.layout.workers
+    protocol, ranks = case.protocol, case.layout.dp
     assert protocol.rate_rps is not None
-    if case.layout.dp > 1:
-        raise ValueError("an open loop over attention ranks is not predicted")
     n = max(200, min(protocol.requests or _REPLAYED_REQUESTS, _REPLAYED_REQUESTS))
     isl, osl = round(case.isl_tokens), max(1, round(case.osl_tokens))
     shared = int(min(protocol.shared_prefix_tokens, isl - 1)) // _BLOCK_TOKENS
@@ -105,13 +104,14 @@ def _open_loop(case: ServingCase, p: Floats, outside_s: float, trailing: float) 
         _BLOCK_TOKENS,
     )
     limits = EngineLimits(
-        kv_blocks=int(case.kv_tokens or case.max_num_seqs * (isl + osl)) // _BLOCK_TOKENS + 1,
+        kv_blocks=int(case.kv_tokens or ranks * case.max_num_seqs * (isl + osl)) // (ranks * _BLOCK_TOKENS) + 1,
         max_num_seqs=case.max_num_seqs,
         max_num_batched_tokens=case.max_num_batched_tokens,
         max_model_len=isl + osl + 1,
         prefix_caching=shared > 0,
+        exclusive_prefill=case.engine in EXCLUSIVE_PREFILL,
     )
-    found = replay(workload, p, limits, replicas=replicas, request_seconds=outside_s)
+    found = replay(workload, p, limits, replicas=case.layout.workers, ranks=ranks, request_seconds=outside_s)
     late = found.ttft_s[n // 2 :].mean()
     if late > 3 * found.ttft_s[: n // 2].mean() and late > 1.0:
         raise ValueError(
