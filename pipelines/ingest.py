@@ -11,7 +11,6 @@ from collections import Counter, deque
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from datetime import UTC, date, datetime
-from importlib import resources
 from importlib.metadata import version
 from pathlib import Path
 from typing import Any, Literal, cast
@@ -19,6 +18,7 @@ from typing import Any, Literal, cast
 import duckdb
 import polars as pl
 
+from pipelines.delivered import OF_ITS_OWN, refuse_alike, refuse_by_id, statement
 from pipelines.progress import report
 from pipelines.sources import arrivals
 from pipelines.sources.base import NOT_A_REQUEST, REJECTED_SCHEMA, SourceError, refuse_broken
@@ -30,7 +30,7 @@ from pipelines.workspace import TraceSpec
 from warehouse.bulk import Spool, loading, remove_rows, stream_rows
 from warehouse.connection import Warehouse
 from warehouse.registry import table
-from warehouse.requests import Place, make_place, remove_requests, stream_requests
+from warehouse.requests import Place, make_place, note_span, remove_requests, stream_requests
 from warehouse.write import append
 
 REJECTED, SOURCE_FILE = table("rejected_row"), table("source_file")
@@ -182,10 +182,10 @@ def _refusing(warehouse: Warehouse, source: str) -> set[str]:
     """Files of a source in which requests were refused, since another one gave them."""
     query = (
         "SELECT DISTINCT source_file FROM rejected_row JOIN source_file USING (source_file) "
-        "WHERE named_by = ? AND starts_with(reason, ? || ' of its own: ')"
+        "WHERE named_by = ? AND starts_with(reason, ?)"
     )
     with warehouse.reader() as con:
-        return {name for (name,) in con.execute(query, [source, NOT_A_REQUEST]).fetchall()}
+        return {name for (name,) in con.execute(query, [source, OF_ITS_OWN]).fetchall()}
 
 
 def _count_once(
@@ -239,6 +239,7 @@ class _Tally:
     unmeasured: int = 0
     first: pl.DataFrame = field(default_factory=lambda: pl.DataFrame(schema=REJECTED_SCHEMA))
     identified: bool = False
+    anonymous: bool = False
     order: arrivals.Order = field(default_factory=arrivals.Order)
     outcomes: Counter[str] = field(default_factory=Counter)
     isl: _Lengths = field(default_factory=_Lengths)
@@ -250,7 +251,9 @@ class _Tally:
         broken = rejected.filter(~pl.col("reason").str.starts_with(NOT_A_REQUEST))
         self.broken += broken.height
         self.first = pl.concat([self.first, broken.head(_FIRST)]).head(_FIRST)
-        self.identified |= "request_id" in kept.columns and kept["request_id"].null_count() < kept.height
+        without_id = kept["request_id"].null_count() if "request_id" in kept.columns else kept.height
+        self.identified |= without_id < kept.height
+        self.anonymous |= without_id > 0
         self.order.take(kept["arrival_at"])
         self.outcomes.update(dict(kept["outcome"].value_counts().iter_rows()))
         self.unmeasured += int((kept["isl_tokens"].is_null() | kept["osl_tokens"].is_null()).sum())
@@ -284,13 +287,12 @@ def _load(
 
             stream_requests(con, place, kept())
             stream_rows(con, REJECTED, rejects.frames())
-        refused = _refuse_delivered(con, place, file.name, spec.source) if tally.identified else 0
+        note_span(con, place)
+        refused, said = _refuse_delivered(con, place, file.name, spec.source, tally)
         rows_read, usable = tally.kept + tally.rejected, tally.replayable > 0 or not alone
         refuse_broken(file.name, rows_read, tally.broken, usable, tally.first, max_rejected_share)
         tally.kept, tally.rejected = tally.kept - refused, tally.rejected + refused
-        notes = [*stream.notes, *_settle(con, place, stream, tally)]
-        if refused:
-            notes.append(f"{refused:,} delivered before, by their request_id")
+        notes = [*stream.notes, *_settle(con, place, stream, tally), *said]
         row = _source_row(file, spec.source, stream, tally, rows_read, notes)
         append(con, SOURCE_FILE, pl.DataFrame([row]))
     return row
@@ -303,12 +305,13 @@ def _with_keys(kept: pl.DataFrame, keys: Mapping[str, str]) -> pl.DataFrame:
     return kept.with_columns(pl.lit(keys[name]).alias(name) for name in silent) if silent else kept
 
 
-def _refuse_delivered(con: duckdb.DuckDBPyConnection, place: Place, name: str, source: str) -> int:
-    """Refuse requests whose id another file of the source gave already; how many."""
-    values = {"source": name, "aside": NOT_A_REQUEST}
-    con.execute(_sql("refuse_delivered"), {**values, "named_by": source})
-    drop = _sql("drop_delivered", place)
-    return int(con.execute(drop, {**values, "file_number": place.file_number}).fetchall()[0][0])
+def _refuse_delivered(
+    con: duckdb.DuckDBPyConnection, place: Place, name: str, source: str, tally: _Tally
+) -> tuple[int, list[str]]:
+    """Refuse requests that another file of the source gave already; how many, and what to say of it."""
+    by_id = refuse_by_id(con, place, name, source) if tally.identified else 0
+    alike, notes = refuse_alike(con, place, name, source, tally.kept) if tally.anonymous else (0, [])
+    return by_id + alike, [f"{by_id:,} delivered before, by their request_id"] * bool(by_id) + notes
 
 
 def _settle(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream, tally: _Tally) -> list[str]:
@@ -317,7 +320,7 @@ def _settle(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream, t
     isl_cap, osl_cap = tally.isl.cap(tally.replayable), tally.osl.cap(tally.replayable)
     if isl_cap or osl_cap:
         values = {"file_number": place.file_number, "isl_cap": isl_cap, "osl_cap": osl_cap}
-        con.execute(_sql("mark_caps", place), values)
+        con.execute(statement("mark_caps", place), values)
     for word, cap, lengths in (("input", isl_cap, tally.isl), ("output", osl_cap, tally.osl)):
         if cap:
             notes.append(f"{word} capped at {cap:,} tokens ({lengths.at_longest:,} requests)")
@@ -332,14 +335,14 @@ def _settle(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream, t
 
 def _spread(con: duckdb.DuckDBPyConnection, place: Place, stream: TraceStream) -> list[str]:
     """The grid that arrivals lie on, if they do, and what was done about it. Takes 16 bytes of memory a row."""
-    frame = con.execute(_sql("arrivals", place), {"file_number": place.file_number}).pl()
+    frame = con.execute(statement("arrivals", place), {"file_number": place.file_number}).pl()
     lattice = arrivals.grid(frame)
     if lattice is None:
         return []
     if stream.options.spread == "uniform":
         moved = arrivals.spread(frame, lattice[1], stream.options.seed)
         con.register("moved_arrivals", moved)
-        con.execute(_sql("spread", place), {"file_number": place.file_number})
+        con.execute(statement("spread", place), {"file_number": place.file_number})
         con.unregister("moved_arrivals")
     return arrivals.grid_notes(frame.height, lattice, stream.options)
 
@@ -361,9 +364,3 @@ def _source_row(
         "code_version": version("capsheet"),
         "loaded_at": datetime.now(UTC).replace(tzinfo=None),
     }
-
-
-def _sql(name: str, place: Place | None = None) -> str:
-    """A statement of sql/ingest; one that changes rows is written for request_full, and runs where the file's stand."""
-    text = (resources.files("sql") / "ingest" / f"{name}.sql").read_text(encoding="utf-8")
-    return text if place is None else text.replace("request_full", place.part.name)

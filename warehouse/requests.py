@@ -45,8 +45,8 @@ def make_place(con: duckdb.DuckDBPyConnection, source_file: str, columns: Collec
     wanted = set(columns) - {"source_file"}
     part = next(part for part in _PARTS if wanted <= {column.name for column in part.columns})
     [(number,)] = con.execute("SELECT coalesce(max(file_number), 0) + 1 FROM request_file").fetchall()
-    named = pl.DataFrame([(number, source_file)], schema=polars_schema(_NUMBERS), orient="row")
-    append(con, _NUMBERS, named)
+    row = {"file_number": [number], "source_file": [source_file], "first_at": [None], "last_at": [None]}
+    append(con, _NUMBERS, pl.DataFrame(row, schema=polars_schema(_NUMBERS)))
     return Place(part, number)
 
 
@@ -56,6 +56,15 @@ def stream_requests(con: duckdb.DuckDBPyConnection, place: Place, frames: Iterat
     Raises WriteRefused where a frame does not fit, and whatever `frames` raises.
     """
     stream_rows(con, place.part, map(place.fitted, frames))
+
+
+def note_span(con: duckdb.DuckDBPyConnection, place: Place) -> None:
+    """Note when the first and the last request of a file arrived, before any of its arrivals is moved."""
+    span = (
+        f"SELECT min(arrival_at) AS first_at, max(arrival_at) AS last_at FROM {place.part.name} WHERE file_number = $1"  # noqa: S608
+    )
+    noted = f"SET first_at = span.first_at, last_at = span.last_at FROM ({span}) AS span"
+    con.execute(f"UPDATE request_file {noted} WHERE file_number = $1", [place.file_number])
 
 
 def remove_requests(con: duckdb.DuckDBPyConnection, source_file: str) -> None:

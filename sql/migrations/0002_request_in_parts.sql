@@ -4,11 +4,15 @@ ALTER TABLE "request" RENAME TO "old_request";
 
 CREATE TABLE "request_file" (
   "file_number" INTEGER NOT NULL CHECK ("file_number" > 0),
-  "source_file" VARCHAR NOT NULL
+  "source_file" VARCHAR NOT NULL,
+  "first_at" TIMESTAMP,
+  "last_at" TIMESTAMP
 );
 COMMENT ON TABLE "request_file" IS 'a trace file by the number that its requests carry';
 COMMENT ON COLUMN "request_file"."file_number" IS 'its number';
 COMMENT ON COLUMN "request_file"."source_file" IS 'the file';
+COMMENT ON COLUMN "request_file"."first_at" IS 'its first arrival, as the file has it [UTC]';
+COMMENT ON COLUMN "request_file"."last_at" IS 'its last arrival, as the file has it [UTC]';
 
 CREATE TABLE "request_plain" (
   "file_number" INTEGER NOT NULL CHECK ("file_number" > 0),
@@ -203,7 +207,13 @@ COMMENT ON COLUMN "request"."multimodal" IS 'its input is more than text';
 COMMENT ON COLUMN "request"."media_items" IS 'images, clips and files in its input';
 
 INSERT INTO "request_file"
-SELECT row_number() OVER (ORDER BY "source_file"), "source_file" FROM (SELECT DISTINCT "source_file" FROM "old_request");
+SELECT
+  row_number() OVER (ORDER BY "source_file"),
+  "source_file",
+  min(coalesce("written_at", "arrival_at")),
+  max(coalesce("written_at", "arrival_at"))
+FROM "old_request"
+GROUP BY "source_file";
 INSERT INTO "request_full" BY NAME
 SELECT "file_number", "old_request".* EXCLUDE ("source_file") FROM "old_request" JOIN "request_file" USING ("source_file");
 DROP TABLE "old_request";

@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 import pytest
 
+from tests.pipelines.stores import Store
 from warehouse.connection import Warehouse
 
 SERVICE = """\
@@ -104,3 +105,18 @@ def capsheet() -> Capsheet:
         return subprocess.run(command, cwd=cwd, capture_output=True, text=True, timeout=600, check=False)
 
     return run
+
+
+@pytest.fixture(scope="session")
+def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A warehouse with its tables, copied for each test: making them takes a second."""
+    store = Store(tmp_path_factory.mktemp("empty"))
+    with store.warehouse.writer():
+        pass
+    return store.warehouse.path
+
+
+@pytest.fixture
+def store(tmp_path: Path, empty_warehouse: Path) -> Store:
+    shutil.copy(empty_warehouse, tmp_path)
+    return Store(tmp_path)

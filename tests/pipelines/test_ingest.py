@@ -4,88 +4,22 @@ from __future__ import annotations
 
 import gzip
 import json
-import shutil
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from datetime import date
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 import pyarrow as pa
 import pytest
 
-from pipelines.ingest import Ingested, ingest_source
+from pipelines.ingest import ingest_source
 from pipelines.progress import listening
 from pipelines.sources import files, read_trace
 from pipelines.sources.base import SourceError
 from pipelines.sources.locations import find
 from pipelines.workspace import TraceSpec
 from tests.pipelines.conftest import SERVICE
-from warehouse.connection import Warehouse
-
-HEADER = "TIMESTAMP,ContextTokens,GeneratedTokens"
-
-
-def lines(day: int, requests: int = 30, first_isl: int = 100) -> str:
-    """A file of `requests` of one day of January 2026, one a minute."""
-    rows = [f"2026-01-{day:02d} 00:{i % 60:02d}:00.5,{first_isl + i},{10 + i}" for i in range(requests)]
-    return "\n".join([HEADER, *rows]) + "\n"
-
-
-class Store:
-    """A workspace's folder with its warehouse, without a workspace file."""
-
-    def __init__(self, folder: Path) -> None:
-        self.folder = folder
-        self.warehouse = Warehouse(folder / "capsheet.duckdb")
-
-    def put(self, name: str, text: str) -> Path:
-        path = self.folder / name
-        path.parent.mkdir(parents=True, exist_ok=True)
-        path.write_text(text, encoding="utf-8")
-        return path
-
-    def ingest(self, source: str, share: float = 0.05, **spec: Any) -> list[Ingested]:
-        return ingest_source(self.warehouse, self.folder, TraceSpec(source=source, **spec), share)
-
-    def rows(self, query: str) -> list[dict[str, Any]]:
-        with self.warehouse.reader() as con:
-            return con.execute(query).pl().to_dicts()
-
-    @property
-    def requests(self) -> int:
-        return int(self.rows("SELECT count(*) AS n FROM request")[0]["n"])
-
-    def accounted(self) -> None:
-        """Rows in = rows kept + rows rejected, file by file, and no key twice."""
-        for row in self.rows("SELECT * FROM source_file"):
-            assert row["rows_read"] == row["rows_kept"] + row["rows_rejected"], row
-            name = row["source_file"].replace("'", "''")
-            for table, column in (("request", "rows_kept"), ("rejected_row", "rows_rejected")):
-                assert (
-                    self.rows(f"SELECT count(*) AS n FROM {table} WHERE source_file = '{name}'")[0]["n"] == row[column]
-                )
-        doubled = "SELECT source_file, line FROM request GROUP BY ALL HAVING count(*) > 1"
-        assert self.rows(doubled) == []
-
-
-@pytest.fixture(scope="session")
-def empty_warehouse(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A warehouse with its tables, copied for each test: making them takes a second."""
-    store = Store(tmp_path_factory.mktemp("empty"))
-    with store.warehouse.writer():
-        pass
-    return store.warehouse.path
-
-
-@pytest.fixture
-def store(tmp_path: Path, empty_warehouse: Path) -> Store:
-    shutil.copy(empty_warehouse, tmp_path)
-    return Store(tmp_path)
-
-
-def states(done: list[Ingested]) -> list[str]:
-    return [file.state for file in done]
+from tests.pipelines.stores import HEADER, Store, lines, states
 
 
 def test_a_stream_and_a_whole_read_give_the_same_rows_and_say_the_same(store: Store) -> None:
@@ -196,15 +130,6 @@ def test_the_day_of_a_file_is_what_its_path_says(store: Store, path: str, day: d
     assert [file.day for file in find("t", store.folder)] == [day]
 
 
-def test_an_address_whose_package_is_not_installed_says_which(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
-    def absent(_: str) -> None:
-        raise ImportError("Install s3fs to access S3")
-
-    monkeypatch.setattr("fsspec.core.url_to_fs", absent)
-    with pytest.raises(SourceError, match=r"capsheet\[s3\]"):
-        store.ingest("s3://bucket/a.csv")
-
-
 @pytest.mark.parametrize("source", ["none/*.csv", "empty"])
 def test_what_holds_no_file_is_said(store: Store, source: str) -> None:
     (store.folder / "empty").mkdir()
@@ -230,58 +155,6 @@ def test_other_options_read_a_file_again(store: Store) -> None:
     store.ingest("trace.csv")
     assert states(store.ingest("trace.csv", options={"timezone": "Asia/Shanghai"})) == ["read"]
     assert store.rows("SELECT min(arrival_at)::VARCHAR AS t FROM request")[0]["t"] == "2026-01-04 16:00:00.5"
-
-
-def test_the_same_bytes_under_another_name_are_counted_once(store: Store) -> None:
-    store.put("traces/a.csv", lines(5))
-    store.ingest("traces")
-    store.put("traces/a (1).csv", lines(5))
-    assert sorted(states(store.ingest("traces"))) == ["delivered twice", "unchanged"]
-    assert store.requests == 30
-    assert store.rows("SELECT detail FROM source_file WHERE source_file = 'traces/a (1).csv'") == [
-        {"detail": "same bytes as traces/a.csv: counted there"}
-    ]
-    (store.folder / "traces/a.csv").unlink()
-    assert states(store.ingest("traces")) == ["read"]
-    assert store.requests == 30
-    store.accounted()
-
-
-def test_a_copy_is_counted_where_the_file_it_copies_changed_in_the_meantime(store: Store) -> None:
-    store.put("traces/b.csv", lines(5))
-    store.ingest("traces")
-    store.put("traces/a.csv", lines(5))
-    store.put("traces/b.csv", lines(6, requests=40))
-    assert [(file.source_file, file.state) for file in store.ingest("traces")] == [
-        ("traces/a.csv", "read"),
-        ("traces/b.csv", "read"),
-    ]
-    assert store.requests == 70
-    store.accounted()
-
-
-def canonical(ids: range, day: int = 5) -> str:
-    rows = [f"2026-01-{day:02d}T00:00:{i % 60:02d},100,10,r{i}" for i in ids]
-    return "\n".join(["arrival_at,isl_tokens,osl_tokens,request_id", *rows])
-
-
-def test_a_late_file_that_repeats_requests_by_their_id_does_not_double_them(store: Store) -> None:
-    store.put("traces/2026-01-05.csv", canonical(range(50)))
-    store.put("traces/2026-01-06.csv", canonical(range(40, 70)))
-    done = store.ingest("traces")
-    assert [(file.rows_kept, file.rows_rejected) for file in done] == [(50, 0), (20, 10)]
-    assert store.rows("SELECT count(DISTINCT request_id) AS n FROM request")[0]["n"] == store.requests == 70
-    reason = store.rows("SELECT reason FROM rejected_row ORDER BY line LIMIT 1")[0]["reason"]
-    assert reason == "not a request of its own: r40 stands at line 42 of traces/2026-01-05.csv"
-    store.accounted()
-    store.put("traces/2026-01-05.csv", canonical(range(45)))
-    assert [(file.rows_kept, file.rows_rejected) for file in store.ingest("traces")] == [(45, 0), (25, 5)]
-    assert store.requests == 70, "what the changed file no longer gives is the later one's"
-    store.accounted()
-    (store.folder / "traces/2026-01-05.csv").unlink()
-    store.ingest("traces")
-    assert store.requests == 30, "what only the file that is gone kept out is back"
-    store.accounted()
 
 
 def test_a_file_that_breaks_half_way_leaves_the_former_rows(store: Store) -> None:
@@ -315,68 +188,6 @@ def test_progress_is_told_in_mebibytes_and_files(store: Store, monkeypatch: pyte
     assert [done for stage, done, _ in told if stage == "files of traces"] == [0, 1, 2]
     read = [done for stage, done, _ in told if stage == "reading big.csv (MiB)"]
     assert read == sorted(read) and len(set(read)) > 2 and read[-1] == path.stat().st_size // 2**20
-
-
-@pytest.fixture(scope="module")
-def s3() -> Iterator[str]:
-    """An S3 server on the loopback, with a bucket; its address."""
-    from moto.server import ThreadedMotoServer
-
-    server = ThreadedMotoServer(ip_address="127.0.0.1", port=0, verbose=False)
-    server.start()
-    host, port = server.get_host_and_port()
-    yield f"http://{host}:{port}"
-    server.stop()
-
-
-@pytest.fixture
-def bucket(s3: str, monkeypatch: pytest.MonkeyPatch) -> Any:
-    """s3fs on that server, by the environment alone, as a user's would be."""
-    import s3fs
-
-    for name, value in {
-        "FSSPEC_S3_ENDPOINT_URL": s3,
-        "AWS_ENDPOINT_URL": s3,
-        "AWS_ACCESS_KEY_ID": "testing",
-        "AWS_SECRET_ACCESS_KEY": "testing",
-        "AWS_DEFAULT_REGION": "us-east-1",
-    }.items():
-        monkeypatch.setenv(name, value)
-    s3fs.S3FileSystem.clear_instance_cache()
-    system = s3fs.S3FileSystem()
-    if not system.exists("traces"):
-        system.mkdir("traces")
-    return system
-
-
-def test_traces_in_an_s3_bucket_are_read_by_file_pattern_and_prefix(store: Store, bucket: Any) -> None:
-    for day in (5, 6):
-        bucket.pipe(f"traces/day/date=2026-01-{day:02d}/a.csv.gz", gzip.compress(lines(day).encode()))
-    single = "s3://traces/day/date=2026-01-05/a.csv.gz"
-    assert [(file.source_file, file.rows_kept) for file in store.ingest(single)] == [(single, 30)]
-    assert [file.rows_kept for file in store.ingest("s3://traces/day/date=*/*.gz")] == [30, 30]
-    assert states(store.ingest("s3://traces/day/date=*/*.gz")) == ["unchanged", "unchanged"]
-    assert states(store.ingest("s3://traces/day")) == ["read", "read"]
-    assert store.requests == 60
-    store.accounted()
-
-
-@pytest.mark.parametrize(
-    ("source", "said"),
-    [
-        ("s3://traces/none/a.csv", "cannot be read"),
-        ("s3://traces/none/*.csv", "holds no file"),
-        ("s3://key:secret@traces/a.csv", "credentials"),
-        ("s3://traces/a.csv?X-Amz-Signature=abc", "credentials"),
-        ("nosuch://traces/a.csv", "Protocol not known"),
-    ],
-)
-def test_an_address_that_cannot_be_read_is_one_line_without_secrets(
-    store: Store, bucket: Any, source: str, said: str
-) -> None:
-    with pytest.raises(SourceError, match=said) as failure:
-        store.ingest(source)
-    assert "\n" not in str(failure.value) and "secret" not in str(failure.value) and "abc" not in str(failure.value)
 
 
 def test_a_day_is_read_alone_and_a_late_file_when_its_day_is_run_again(store: Store) -> None:

@@ -113,6 +113,8 @@ _REQUEST_FILE = Table(
     (
         Column("file_number", "INTEGER", "its number", positive=True),
         Column("source_file", "VARCHAR", "the file"),
+        Column("first_at", "TIMESTAMP", "its first arrival, as the file has it", "UTC", True),
+        Column("last_at", "TIMESTAMP", "its last arrival, as the file has it", "UTC", True),
     ),
     key=("file_number",),
     public=False,
