@@ -2,7 +2,8 @@
 
 https://github.com/BerriAI/litellm (schema.prisma). One row an attempt: retries and fallbacks are rows of their own.
 `completionStartTime` is the end where nothing was streamed; an answer from LiteLLM's cache takes about 0 ms; failures
-may have 0 tokens. Keys, prompts and answers are not read.
+may have 0 tokens. Keys, prompts and answers are not read. `request_id` is the table's key: pages that were fetched
+twice are counted once.
 """
 
 from __future__ import annotations
@@ -14,6 +15,7 @@ import polars as pl
 from pipelines.sources.arrivals import moment, ms_between, written
 from pipelines.sources.base import NOT_A_REQUEST
 from pipelines.sources.columns import MAX_SECONDS, Reading, Rule, above_zero, quantity, told, whole
+from pipelines.sources.delivered import deliveries, once
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import ended, of_status
 
@@ -52,7 +54,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
         said = pl.when(hit.fill_null(value=False)).then(pl.lit("cache_hit")).otherwise(said)
     end = ended(said, osl.value)
     # Before the lengths, so that an embedding is told as what it is and not as a broken row.
-    readings = [*written("startTime", cells["startTime"], options)]
+    readings = [once("request_id", "request_id"), *written("startTime", cells["startTime"], options)]
     if "call_type" in cells:
         generates = pl.col("call_type").cast(pl.String).fill_null("").str.contains(_GENERATES)
         reason = pl.format("{}: {}", pl.lit(NOT_A_REQUEST), told("call_type", "generates no tokens"))
@@ -109,5 +111,6 @@ LITELLM = Layout(
     heeds=("timezone",),
     containers=("csv", "json", "parquet"),
     loose=("cache_hit", "metadata"),
+    prepare=deliveries("request_id"),
     private=True,
 )

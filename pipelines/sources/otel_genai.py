@@ -12,9 +12,10 @@ import polars as pl
 
 from pipelines.sources.arrivals import written
 from pipelines.sources.columns import MAX_SECONDS, Reading, above_zero, quantity, text, truth, whole
+from pipelines.sources.delivered import deliveries, once
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import censored, ended, of_status
-from pipelines.sources.spans import Span, deliveries, once, sampled, spans
+from pipelines.sources.spans import Span, sampled, spans
 
 _GENERATES = ("chat", "text_completion", "completion", "generate_content")
 _INPUT = (
@@ -99,7 +100,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     failed = ~end.value.is_in(["ok", "unknown"])
     structured = pl.col("output_type").str.contains("json", literal=True)
     readings = [
-        once(),
+        once("span", "span"),
         *written("start", cells["start"], options),
         above_zero(whole("isl_tokens", "input_tokens", least=0, required=False), unless=failed),
         osl,
@@ -137,5 +138,5 @@ OTEL_GENAI = Layout(
     records=_records,
     recognises=_recognises,
     numbered=True,
-    prepare=deliveries,
+    prepare=deliveries("span"),
 )

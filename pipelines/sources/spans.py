@@ -6,16 +6,11 @@ Belongs here: finding spans and flattening their attributes. Does not: what an a
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
-import polars as pl
-
 from pipelines.sources.base import NOT_A_REQUEST, shown
-from pipelines.sources.columns import Reading, Rule
-from pipelines.sources.layout import Prepare, TraceOptions
 
 _YEAR_2100_NS = 4_102_444_800 * 10**9
 
@@ -100,31 +95,6 @@ def sampled(objects: Sequence[Mapping[str, object]]) -> Iterator[Span]:
     for value in objects:
         if any(key in value for key in ("resourceSpans", "resource_spans", "batches", "data", "spans", "attributes")):
             yield from (span for span in spans(value) if isinstance(span, Span))
-
-
-def deliveries(_: TraceOptions) -> Prepare:
-    """Adds `again`: whether a span of this `span` identity stood before it in the file.
-
-    Exporters send a batch again when no answer came, and collectors write both. Held of each span are 64 bits.
-    """
-    known: set[bytes] = set()
-
-    def prepare(rows: pl.DataFrame) -> pl.DataFrame:
-        again = []
-        for identity in rows["span"]:
-            mark = hashlib.blake2b(identity.encode(), digest_size=8).digest() if identity else None
-            again.append(mark in known)
-            if mark:
-                known.add(mark)
-        return rows.with_columns(pl.Series("again", again, dtype=pl.Boolean))
-
-    return prepare
-
-
-def once() -> Reading:
-    """The rule that a span is counted once, however often it was delivered; after `deliveries`."""
-    reason = pl.format("{} of its own: span {} was delivered before", pl.lit(NOT_A_REQUEST), pl.col("span"))
-    return Reading("_once", pl.lit(None, pl.Boolean), (Rule(~pl.col("again"), reason),))
 
 
 def _service(holder: object) -> str | None:

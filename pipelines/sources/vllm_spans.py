@@ -13,9 +13,10 @@ import polars as pl
 
 from pipelines.sources.arrivals import written
 from pipelines.sources.columns import MAX_SECONDS, Reading, quantity, text, whole
+from pipelines.sources.delivered import deliveries, once
 from pipelines.sources.layout import Cells, Layout, TraceOptions
 from pipelines.sources.outcome import ended
-from pipelines.sources.spans import Span, deliveries, once, sampled, spans
+from pipelines.sources.spans import Span, sampled, spans
 
 _LATENCY = "gen_ai.latency."
 
@@ -65,7 +66,7 @@ def _readings(_: str, cells: Cells, options: TraceOptions, __: Sequence[str]) ->
     )
     said = pl.when(pl.col("failed") == "true").then(pl.lit("failed")).otherwise(pl.lit("ok"))
     readings = [
-        once(),
+        once("span", "span"),
         *written("start", cells["start"], options),
         whole("isl_tokens", "prompt_tokens"),
         osl,
@@ -111,5 +112,5 @@ VLLM_SPANS = Layout(
     records=_records,
     recognises=_recognises,
     numbered=True,
-    prepare=deliveries,
+    prepare=deliveries("span"),
 )

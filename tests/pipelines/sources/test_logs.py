@@ -74,7 +74,8 @@ def test_a_spend_logs_failures_hits_and_other_calls_are_told_apart(tmp_path: Pat
         LITELLM_ROW.replace("acompletion", "aembedding") + ",",
         LITELLM_ROW.replace("09:00:00.750Z", "09:00:03.000Z") + ",",
     ]
-    got = read(tmp_path, "\n".join([LITELLM_HEADER + ",metadata", *rows]), "spend.csv")
+    named = [row.replace("chatcmpl-1,", f"chatcmpl-{i},") for i, row in enumerate(rows)]
+    got = read(tmp_path, "\n".join([LITELLM_HEADER + ",metadata", *named]), "spend.csv")
     assert got.frame.select("line", "outcome", "replayable", "streaming", "ttft_ms").sort("line").rows() == [
         (2, "ok", True, True, 250.0),
         (3, "failed", False, True, 250.0),
@@ -82,6 +83,20 @@ def test_a_spend_logs_failures_hits_and_other_calls_are_told_apart(tmp_path: Pat
         (6, "ok", True, False, None),
     ]
     assert got.rejected["reason"].to_list() == ["not a request: call_type 'aembedding' generates no tokens"]
+
+
+def test_pages_of_a_spend_log_that_overlap_are_counted_once(tmp_path: Path) -> None:
+    """`request_id` is the table's key: the same id is the same row, however it came to stand there twice."""
+    rows = [LITELLM_ROW.replace("chatcmpl-1,", f"chatcmpl-{i},") for i in (1, 2, 2, 3, 1)]
+    got = read(tmp_path, "\n".join([LITELLM_HEADER, *rows]), "spend.csv")
+    assert got.frame["line"].to_list() == [2, 3, 5]
+    assert got.rejected.select("line", "reason").rows() == [
+        (4, "not a request of its own: request_id chatcmpl-2 was delivered before"),
+        (6, "not a request of its own: request_id chatcmpl-1 was delivered before"),
+    ]
+    assert got.broken_rows == 0
+    nameless = [row.replace("chatcmpl-1,", ",", 1) for row in [LITELLM_ROW] * 3]
+    assert read(tmp_path, "\n".join([LITELLM_HEADER, *nameless]), "spend.csv").frame.height == 3
 
 
 def test_a_spend_log_as_an_api_answers_it_is_one_list(tmp_path: Path) -> None:
@@ -186,7 +201,7 @@ def test_a_spend_log_in_parquet_may_hold_flags_and_nested_metadata(tmp_path: Pat
     record = dict(zip(LITELLM_HEADER.split(","), LITELLM_ROW.split(","), strict=True))
     typed = record | {"prompt_tokens": 300, "completion_tokens": 40}
     usage = {"additional_usage_values": {"cache_read_input_tokens": 64}, "status": "success"}
-    rows = [typed | {"cache_hit": hit, "metadata": usage} for hit in (False, True)]
+    rows = [typed | {"request_id": str(hit), "cache_hit": hit, "metadata": usage} for hit in (False, True)]
     pl.DataFrame(rows).write_parquet(tmp_path / "spend.parquet")
     got = read_trace(tmp_path / "spend.parquet", "spend.parquet")
     assert (got.format, got.rejected.height) == ("litellm", 0)

@@ -148,7 +148,7 @@ def test_rows_out_of_order_and_clocks_that_go_back_are_sorted_and_said(tmp_path:
         ("azure", "2026-08-03 09:00:02,300,0"),
         ("burstgpt", "7,ChatGPT,300,0,300,API log"),
         ("mooncake", HASHED.replace("5", "0") % (0, 600, [0, 1])),
-        ("litellm", LITELLM_ROW.replace(",300,40,", ",300,0,")),
+        ("litellm", LITELLM_ROW.replace(",300,40,", ",300,0,").replace("chatcmpl-1,", "chatcmpl-3,")),
     ],
 )
 def test_an_answer_of_no_tokens_is_a_failure_that_is_kept_and_not_replayed(tmp_path: Path, name: str, row: str) -> None:
@@ -183,7 +183,7 @@ def test_a_status_says_how_a_request_ended_and_only_served_ones_are_service_time
 
 
 def test_answers_from_a_cache_are_no_service_times(tmp_path: Path) -> None:
-    hit = LITELLM_ROW.replace(",None,", ",True,")
+    hit = LITELLM_ROW.replace(",None,", ",True,").replace("chatcmpl-1,", "chatcmpl-1_cache_hit,")
     got = read(tmp_path, f"{LITELLM_HEADER}\n{LITELLM_ROW}\n{hit}\n").frame
     assert got.select("outcome", "replayable").rows() == [("ok", True), ("cache_hit", False)]
 
