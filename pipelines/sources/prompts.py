@@ -56,4 +56,4 @@ def lengths_note(options: TraceOptions) -> str:
         if options.output_tokens
         else "unknown until output_tokens is declared"
     )
-    return f"lengths of prompts given as text: {prompts}; of answers that are not given: {answers}"
+    return f"lengths of prompts given as text: {prompts}, of answers that are not given: {answers}"
