@@ -18,6 +18,7 @@ import random
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from itertools import pairwise
+from statistics import median
 
 from estimator.serving.residuals import Factor, Smoothness, factors
 from pipelines.planning.serving.predictions import METRICS, Combination, Point
@@ -31,6 +32,10 @@ SMOOTHNESS = {
     "throughput": Smoothness(),
 }
 """How each metric's errors vary. First tokens wait for what no column records (stalls, polls), so they spread wider."""
+
+
+QUEUED = 2.0
+"""Times the usual measured over predicted TTFT, from where on an open loop is taken to queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -86,7 +91,8 @@ def _order(point: Point) -> tuple[object, ...]:
 
 
 def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
-    by_metric: Mapping[str, list[Factor]] = {metric: _factors(metric, known, rest) for metric in METRICS}
+    steady = [point for point in known if not _queues(point, known)]
+    by_metric: Mapping[str, list[Factor]] = {metric: _factors(metric, steady, rest) for metric in METRICS}
     return [
         replace(
             point,
@@ -96,7 +102,26 @@ def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
     ]
 
 
+def _queues(point: Point, known: Sequence[Point]) -> bool:
+    """Whether an open-loop point waits in a queue that the prediction does not have, beside the others known.
+
+    Near its capacity a server's latency grows without bound, so a small error of step times is a large one of waiting:
+    such a point tells nothing of loads below.
+    """
+    if point.case.protocol.concurrency is not None or _ratio("ttft", point) is None:
+        return False
+    usual = median(ratio for other in known if (ratio := _ratio("ttft", other)) is not None)
+    return (_ratio("ttft", point) or 0.0) - usual > math.log(QUEUED)
+
+
+def _ratio(metric: str, point: Point) -> float | None:
+    """Logarithm of measured over predicted."""
+    if metric not in point.measured or metric not in point.predicted:
+        return None
+    return math.log(point.measured[metric] / point.predicted[metric].value)
+
+
 def _factors(metric: str, known: Sequence[Point], rest: Sequence[Point]) -> list[Factor]:
-    taught = [point for point in known if metric in point.measured and metric in point.predicted]
-    ratios = [math.log(point.measured[metric] / point.predicted[metric].value) for point in taught]
-    return factors([point.case for point in taught], ratios, [point.case for point in rest], SMOOTHNESS[metric])
+    taught = [(point.case, ratio) for point in known if (ratio := _ratio(metric, point)) is not None]
+    cases, ratios = [case for case, _ in taught], [ratio for _, ratio in taught]
+    return factors(cases, ratios, [point.case for point in rest], SMOOTHNESS[metric])

@@ -18,7 +18,7 @@ import argparse
 import csv
 import io
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
@@ -30,6 +30,7 @@ from estimator.serving.intervals import SPREAD, Spreads, load_kind
 from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
 from pipelines.planning.catalog import shipped
 from pipelines.planning.measurements import read_measurements
+from pipelines.planning.serving.correction import correct
 from pipelines.planning.serving.predictions import METRICS, Point, Predicted, Value, points, shape, values_of
 from pipelines.planning.serving.rows import ServingRow, read_cases
 from pipelines.progress import report
@@ -43,6 +44,9 @@ SOURCE = (
 )
 SEPARATED_WEIGHT = 0.15
 QUEUE_MS = 300.0
+CORRECTED = 0.3
+"""Of each combination's points, in the second half of the table of errors."""
+_NOTHING = dict.fromkeys(METRICS, float("inf"))
 _DIGITS = 4
 _LEAST_EFFECT = 0.005
 _WIDER = 1.3
@@ -225,29 +229,37 @@ def _short(value: float) -> str:
     return f"{value:.{_DIGITS}g}"
 
 
-def errors_table(fitted: Fitted) -> list[dict[str, object]]:
-    """Median and P90 of the absolute error, each point predicted from the other combinations alone.
+def errors_table(fitted: Fitted, share: float = CORRECTED) -> list[dict[str, object]]:
+    """Median and P90 of the absolute error in percent, each point predicted from the other combinations alone.
 
-    A point that those find saturated has no figure; that is an error without bound, not a point fewer.
+    Then those of the points that are left when each combination is corrected on `share` of its own points. A point that
+    the others find saturated has no figure; that is an error without bound, not a point fewer.
     """
+    known = [
+        replace(point, predicted={metric: Value(value) for metric, value in (predicted or _NOTHING).items()})
+        for point, predicted in zip(fitted.points, fitted.left_out, strict=True)
+    ]
+    alone, corrected = _errors(known), _errors(correct([p for p in known if "e2e" in p.predicted], share).scored)
+    table: list[dict[str, object]] = []
+    for key, errors in sorted(alone.items()):
+        row: dict[str, object] = {**dict(zip(("load", "engine", "metric"), key, strict=True)), "n": len(errors)}
+        for when, some in (("", errors), (f" with {share:.0%}", corrected.get(key, []))):
+            for name, quantile in (("median %", 0.5), ("P90 %", 0.9)):
+                row[name + when] = round(float(np.quantile(some, quantile)) * 100, 1) if some else ""
+        table.append(row)
+    return table
+
+
+def _errors(found: Sequence[Point]) -> dict[tuple[str, str, str], list[float]]:
+    """Absolute relative errors by load, engine (and all of them) and metric."""
     groups: dict[tuple[str, str, str], list[float]] = {}
-    for point, predicted in zip(fitted.points, fitted.left_out, strict=True):
+    for point in found:
         for metric in METRICS:
-            if metric in point.measured and (metric in predicted or not predicted):
-                error = abs(predicted.get(metric, np.inf) / point.measured[metric] - 1)
+            if metric in point.measured and metric in point.predicted:
+                error = abs(point.predicted[metric].value / point.measured[metric] - 1)
                 for engine in ("all", point.case.engine):
                     groups.setdefault((load_kind(point.case), engine, metric), []).append(error)
-    return [
-        {
-            "load": load,
-            "engine": engine,
-            "metric": metric,
-            "n": len(errors),
-            "median %": round(float(np.median(errors)) * 100, 1),
-            "P90 %": round(float(np.quantile(errors, 0.9)) * 100, 1),
-        }
-        for (load, engine, metric), errors in sorted(groups.items())
-    ]
+    return groups
 
 
 def main() -> None:
