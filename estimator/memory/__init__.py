@@ -1,7 +1,8 @@
 """The memory account of one replica: what each GPU holds, what is left for the KV cache, what that serves.
 
 Belongs here: weights by rank (`ranks`), activation, non-torch and graphs (`overheads`), pages of the cache (`kv`), the
-account that puts them together (`account`) and the TP sizes an engine accepts (`limits`). Does not: bytes of a whole
+rule that puts them together (`case`), whether it starts (`feasibility`), the account of it all (`account`) and the TP
+sizes an engine accepts (`limits`). Does not: bytes of a whole
 model (`estimator.weights`), an engine's settings (`estimator.engines`).
 """
 

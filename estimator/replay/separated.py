@@ -17,11 +17,12 @@ from typing import Literal
 import numpy as np
 
 from estimator.replay import links, state
+from estimator.replay.fleets import connected, new_fleet
 from estimator.replay.limits import EngineLimits
 from estimator.replay.options import Speculation
 from estimator.replay.result import Replay
 from estimator.replay.routing import ROUTERS
-from estimator.replay.simulate import Router, checked_step, connected, figures, new_fleet
+from estimator.replay.simulate import Router, checked_step, figures
 from estimator.replay.stepwise import run_stepwise
 from estimator.replay.workload import Floats, Workload
 

@@ -19,7 +19,7 @@ from estimator.configs import UnsupportedConfig, parse_config
 from estimator.engines import EngineSettings, UnknownEngine, resolve_settings
 from estimator.hardware import ALIASES, Accelerator, resolve_gpu
 from estimator.memory import MemoryAccount, Term, memory_account, tensor_parallel_problem
-from estimator.memory.account import MAX_UTILIZATION
+from estimator.memory.feasibility import MAX_UTILIZATION
 from estimator.step_time import Profile
 from estimator.support import Support, supports
 from estimator.versions import version_key
