@@ -43,7 +43,7 @@ def written(cell: str, dtype: pl.DataType, options: TraceOptions, column: str = 
         ),
     )
     work = _parsed(cell, dtype, options).alias(f"_{column}")
-    return [Reading(column, value, rules, work), Reading(NAIVE, naive)]
+    return [Reading(column, value, rules, work, time=cell), Reading(NAIVE, naive)]
 
 
 def moment(cell: str, dtype: pl.DataType, options: TraceOptions) -> tuple[pl.Expr, pl.Expr]:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from typing import Literal
 
 import polars as pl
 from polars import selectors
@@ -37,7 +38,8 @@ class Reading:
     """How a canonical column is had from a row, and the rules the row must keep for it.
 
     `work` is done once, before values and rules, which refer to it by its own name: an underscore first. `number` names
-    the cell that is read as a number, whether it comes as text or as one.
+    the cell that is read as a number, whether it comes as text or as one, `time` the one that is read as a time, with
+    blanks around it or without.
     """
 
     column: str
@@ -45,17 +47,28 @@ class Reading:
     rules: tuple[Rule, ...] = ()
     work: pl.Expr | None = None
     number: str = ""
+    time: str = ""
 
 
 def number_cells(readings: Sequence[Reading]) -> set[str]:
     """Cells that no reading takes for anything but a number, so that they may as well come as one."""
-    numbers, others = set[str](), set[str]()
+    return _taken_only_as(readings, "number")
+
+
+def time_cells(readings: Sequence[Reading]) -> set[str]:
+    """Cells that no reading takes for anything but a time, so that blanks around them do not matter."""
+    return _taken_only_as(readings, "time")
+
+
+def _taken_only_as(readings: Sequence[Reading], kind: Literal["number", "time"]) -> set[str]:
+    these, others = set[str](), set[str]()
     for reading in readings:
-        numbers.add(reading.number)
+        own = getattr(reading, kind)
+        these.add(own)
         used = [reading.value, *(rule.holds for rule in reading.rules)]
         used += [] if reading.work is None else [reading.work]
-        others.update(name for part in used for name in part.meta.root_names() if name != reading.number)
-    return numbers - others - {""}
+        others.update(name for part in used for name in part.meta.root_names() if name != own)
+    return these - others - {""}
 
 
 def told(cell: str, complaint: str) -> pl.Expr:
@@ -191,7 +204,7 @@ def _marked(rows: pl.DataFrame, readings: list[Reading]) -> pl.DataFrame:
     Lazily in one step, since rules and values share most of their work and Polars then does it once.
     """
     rules = [rule for reading in readings for rule in reading.rules]
-    good = pl.all_horizontal(rule.holds.fill_null(value=False) for rule in rules) if rules else pl.lit(value=True)
+    good = pl.all_horizontal(rule.holds for rule in rules).fill_null(value=False) if rules else pl.lit(value=True)
     read = (reading.value.alias(f"{_VALUE}{reading.column}") for reading in readings)
     works = (reading.work for reading in readings if reading.work is not None)
     return rows.lazy().with_columns(*works).with_columns(good.alias("_good"), *read).collect()

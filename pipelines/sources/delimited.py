@@ -12,6 +12,7 @@ from functools import partial
 from typing import NamedTuple
 
 import polars as pl
+from polars import selectors
 
 from pipelines.sources.files import Block, Opened, blocks
 
@@ -36,11 +37,13 @@ def header_of(line: str) -> list[str]:
     return [cell.strip() for cell in cells] if cells is not None else []
 
 
-def cells(opened: Opened, bound: Mapping[str, str], numbers: Collection[str] = ()) -> Iterator[Cells]:
+def cells(
+    opened: Opened, bound: Mapping[str, str], numbers: Collection[str] = (), times: Collection[str] = ()
+) -> Iterator[Cells]:
     """Blocks of rows: `line`, `raw` and the bound cells as trimmed text; and the lines that could not be split.
 
     `bound` maps a cell's name to the file's own column. The header is the first line that is not blank. Where a block
-    allows it, cells in `numbers` come as numbers and `raw` is left out.
+    allows it, cells in `numbers` come as numbers, those in `times` untrimmed, and `raw` is left out.
     """
     header = header_of(opened.first_lines[0])
     wanted = {name: header.index(column.strip()) for name, column in bound.items()}
@@ -50,7 +53,7 @@ def cells(opened: Opened, bound: Mapping[str, str], numbers: Collection[str] = (
             headed = bool(block.content.strip())
             block = block.without_header()  # noqa: PLW2901 - blank lines and the header are no rows
         by_text = partial(_by_text, block, len(header), wanted)
-        typed = _alike(block, len(header), wanted, numbers) if numbers and block.is_simple else None
+        typed = _alike(block, len(header), wanted, numbers, times) if numbers and block.is_simple else None
         yield by_text() if typed is None else Cells(_numbered(block, typed), [], by_text)
 
 
@@ -66,7 +69,9 @@ def _by_text(block: Block, width: int, wanted: Mapping[str, int]) -> Cells:
     return _split(block.rows, width, wanted, block.broken)
 
 
-def _alike(block: Block, width: int, wanted: Mapping[str, int], numbers: Collection[str] = ()) -> pl.DataFrame | None:
+def _alike(
+    block: Block, width: int, wanted: Mapping[str, int], numbers: Collection[str] = (), times: Collection[str] = ()
+) -> pl.DataFrame | None:
     """Cells of lines without a quote that all have the header's width, all at once; None where one has not."""
     content = block.content
     if b'"' in content or block.count(b",") != block.ends * (width - 1):
@@ -80,7 +85,7 @@ def _alike(block: Block, width: int, wanted: Mapping[str, int], numbers: Collect
         return None
     chosen = cells.select(pl.col(str(at)).alias(name) for name, at in wanted.items())
     if b" " in content or b"\t" in content:
-        chosen = chosen.with_columns(pl.col(pl.String).str.strip_chars())
+        chosen = chosen.with_columns((selectors.string() - selectors.by_name(*times)).str.strip_chars())
     return chosen
 
 

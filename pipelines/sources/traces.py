@@ -17,7 +17,7 @@ from pipelines.progress import report
 from pipelines.sources import arrivals, delimited, jsonl, outcome, parquet, servegen
 from pipelines.sources.base import REJECTED_SCHEMA, SourceError, SourceRead, fingerprint, rejected_rows, shown
 from pipelines.sources.canonical import FLAGS
-from pipelines.sources.columns import Reading, all_sound, number_cells, separate
+from pipelines.sources.columns import Reading, all_sound, number_cells, separate, time_cells
 from pipelines.sources.delimited import Cells
 from pipelines.sources.files import Opened, open_source
 from pipelines.sources.formats import LAYOUTS
@@ -106,7 +106,8 @@ def stream_trace(
         prepare = layout.prepare(chosen) if layout.prepare else None
         # What is prepared must not be so twice, as a block that is read by text after all would be.
         numbers = set[str]() if prepare else number_cells(readings) & set(bound)
-        for cells in _cells(opened, layout, bound, values, numbers):
+        times = time_cells(readings) & set(bound)
+        for cells in _cells(opened, layout, bound, values, numbers, times):
             kept, rejected, unsplit = _read(cells, source_file, readings, raw, prepare)
             if zoned:
                 naive += int(kept[arrivals.NAIVE].sum())
@@ -303,6 +304,7 @@ def _cells(
     bound: Mapping[str, str],
     values: Sequence[object] | None,
     numbers: Collection[str],
+    times: Collection[str],
 ) -> Iterator[Cells]:
     if opened.kind == "parquet":
         yield from (Cells(rows, []) for rows in parquet.cells(opened, bound))
@@ -311,7 +313,7 @@ def _cells(
     elif opened.first_lines[0].lstrip().startswith("{"):
         yield from (Cells(*read) for read in jsonl.cells(opened, layout, bound))
     else:
-        yield from delimited.cells(opened, bound, numbers)
+        yield from delimited.cells(opened, bound, numbers, times)
 
 
 def _read(
