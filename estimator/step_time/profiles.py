@@ -7,10 +7,9 @@ interpolation itself (`kernel`), reading measurements (`pipelines.sources`), whi
 Decode points are read in rows of one context. Inside a row time is interpolated between its batches; a place of the
 grid that its row does not reach takes physics, cut to what smaller and larger batches measured. A row was measured
 while its contexts grew by `span_tokens`, so the lowest row reaches down and the highest up by half of that, by what
-physics adds on the way. Repeated points are averaged. Where noise lets a larger batch be the faster, each point takes
-the mean of the slowest below it and the fastest above it: the nearest times that keep their order, and exactly the
-measured ones where those do. A prompt longer than a step's budget was measured in several steps: its last chunk gets
-what the measurement leaves for it.
+physics adds on the way. Repeated points are averaged. Where noise lets a larger batch be the faster, neighbours that
+contradict each other take their median; a profile in order is carried exactly as it was measured. A prompt longer than
+a step's budget was measured in several steps: its last chunk gets what the measurement leaves for it.
 """
 
 from __future__ import annotations
@@ -30,6 +29,8 @@ ROW_WIDTH = 1.05
 """Contexts within this ratio of a row's lowest are one row: runs of random lengths differ in their means."""
 LEAST_RATIO, MOST_RATIO = 0.2, 20.0
 """Measured over physical time, median: outside of this the unit, the model or the accelerator is another."""
+MOST_PLACES = 250_000
+"""Largest grid of batches x contexts: every replay carries it."""
 _FIELDS = len(STEP_FIELDS)
 _KNOTS = _FIELDS + 3
 
@@ -139,7 +140,7 @@ def with_profile(
     for batch, tokens, seconds in sizes:
         if not (1 <= batch < np.inf and 1 <= tokens < np.inf and 0 < seconds < np.inf):
             raise ValueError(f"{profile.source}: {seconds:g} s of {batch:g} x {tokens:g} tokens is no measurement")
-    axes, contexts, times = _decode_grid(physics, profile.decode)
+    axes, contexts, times = _decode_grid(physics, profile)
     counts = [float(len(axes)), float(len(contexts)), 0.0]
     decode = np.concatenate([physics, counts, axes, contexts, times.ravel()])
     prompts, times_s = _prompt_times(decode, profile.prefill, float(max_num_batched_tokens), outside_s)
@@ -174,8 +175,9 @@ def _prompt_s(physics: Parameters, tokens: float, done: float = 0.0) -> float:
     return float(step_seconds(physics, tokens, 1.0, 0.0, 0.0, tokens * (done + tokens / 2), tokens))
 
 
-def _decode_grid(physics: Parameters, points: Sequence[DecodePoint]) -> tuple[Parameters, Parameters, Parameters]:
+def _decode_grid(physics: Parameters, profile: Profile) -> tuple[Parameters, Parameters, Parameters]:
     """Sequences, contexts and the seconds of a decode step at every pair of them."""
+    points = profile.decode
     if not points:
         return np.zeros(0), np.zeros(0), np.zeros((0, 0))
     rows: list[list[DecodePoint]] = []
@@ -185,6 +187,10 @@ def _decode_grid(physics: Parameters, points: Sequence[DecodePoint]) -> tuple[Pa
         rows[-1].append(point)
     middles = [float(np.mean([x.context_tokens for x in row])) for row in rows]
     axis = np.unique([x.sequences for x in points])
+    if len(axis) * len(rows) > MOST_PLACES:
+        raise ValueError(
+            f"{profile.source}: {len(axis):,} batches x {len(rows):,} contexts are too fine a grid: thin them out"
+        )
     columns = [_row(physics, row, middle, axis) for row, middle in zip(rows, middles, strict=True)]
     reach = [max(x.span_tokens for x in row) / 2 for row in rows]
     ends = ((0, 0, middles[0] - reach[0]), (len(rows), -1, middles[-1] + reach[-1]))
@@ -226,9 +232,27 @@ def _bounds(times: Parameters) -> tuple[Parameters, Parameters]:
 
 
 def _in_order(times: Parameters) -> Parameters:
-    """The nearest times that never fall along an axis; NaN stays."""
-    low, high = _bounds(times)
-    return np.where(np.isnan(times), np.nan, np.where(low == high, times, (low + high) / 2))
+    """Times near those given that never fall along an axis, and are those given where they do not; NaN stays."""
+    found = times.copy()
+    for view in (found.T, found):
+        for line in view:
+            held = ~np.isnan(line)
+            line[held] = _pooled(line[held])
+    low, high = _bounds(found)
+    return np.where(np.isnan(found), np.nan, np.where(low == high, found, (low + high) / 2))
+
+
+def _pooled(times: Parameters) -> list[float]:
+    """Neighbours that contradict the order take their median, so that one bad point moves few others.
+
+    Isotonic regression in least absolute deviations by pooling adjacent violators (Barlow et al., 1972).
+    """
+    blocks: list[list[float]] = []
+    for time in times:
+        blocks.append([float(time)])
+        while len(blocks) > 1 and median(blocks[-2]) > median(blocks[-1]):
+            blocks[-2:] = [blocks[-2] + blocks[-1]]
+    return [value for block in blocks for value in [median(block)] * len(block)]
 
 
 def _prompt_times(

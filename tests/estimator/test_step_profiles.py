@@ -160,6 +160,24 @@ def test_repeats_are_averaged_and_noise_is_put_in_order() -> None:
     assert decode_step_seconds(p, 4, 500) == pytest.approx(base, rel=1e-12)
 
 
+def test_one_bad_point_moves_few_others() -> None:
+    cold = replace(profile(1.0), decode=(*profile(1.0).decode[1:], DecodePoint(1, 500, 0.4)))
+    p, plain = made(cold), made(profile(1.0))
+    for batch in (8, 64, 256):
+        for context in (500, 2000, 8000):
+            measured = decode_step_seconds(plain, batch, context)
+            assert decode_step_seconds(p, batch, context) == pytest.approx(measured, rel=0.25)
+    first = (PrefillPoint(100, 2.0, False), *profile(1.0).prefill)
+    late = made(replace(profile(1.0), prefill=first))
+    assert prefill_seconds(late, 8192, 8192) == prefill_seconds(plain, 8192, 8192)
+
+
+def test_a_grid_that_no_replay_could_carry_is_refused() -> None:
+    points = tuple(DecodePoint(1 + i, 100 * 1.06**i, 0.01) for i in range(600))
+    with pytest.raises(ValueError, match="600 batches x 600 contexts are too fine a grid"):
+        made(Profile(points, (), "measured", "a scatter"))
+
+
 def test_the_terms_of_a_step_say_what_the_measurement_adds() -> None:
     p = made(profile(1.3))
     terms = step_terms(p, 64.0, 64.0, 64_000.0, 64_000.0, 0.0, 0.0)
