@@ -211,6 +211,7 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
     quantiles = percentiles_ms(found)
     columns = sorted({c for row in quantiles.values() for c in row}, key=lambda c: (c != "mean", c))
     typer.echo(title)
+    typer.echo(f"step times: {said['step_time_source']}")
     show.as_table([{"ms": name} | {c: row.get(c) for c in columns} for name, row in quantiles.items()])
     names = (
         "served_rps",

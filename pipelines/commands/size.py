@@ -96,9 +96,7 @@ def answer(
         "unaccounted": list(sized.unaccounted),
         "labels": {figure.name: figure.label for figure in figures},
         "units": {figure.name: figure.unit for figure in figures},
-        "step_time_source": f"{sized.measured.label} by {sized.measured.source}; physics elsewhere"
-        if sized.measured
-        else "physics x coefficients",
+        "step_profile": {"label": sized.measured.label, "source": sized.measured.source} if sized.measured else None,
         "terms": [
             {name: getattr(term, name) for name in ("term", "value", "unit", "label", "source", "note")}
             for term in (account.terms if account else ())

@@ -75,6 +75,8 @@ def _verdict(console: Console, found: Mapping[str, Any], lang: str) -> None:
         console.print(Text(word(found["least_change"], lang)))
     for warning in found["warnings"]:
         say("warning", why=word(warning, lang))
+    if found["step_profile"]:
+        say("measured", label=word(found["step_profile"]["label"], lang), source=found["step_profile"]["source"])
     if found["assumed"]:
         say("assumed", what=_listed(found["assumed"], lang))
 

@@ -10,6 +10,7 @@ import re
 from collections.abc import Callable
 from functools import cache
 
+from estimator.step_time import MEASURED_TERM
 from pipelines.commands.size_phrases import PHRASES
 from pipelines.commands.size_sources import MEANINGS, SOURCES, WORDS
 
@@ -73,6 +74,10 @@ SENTENCES = {
     "and": ("; ", ";"),
     "warning": ("Warning: {why}.", "警告:{why}。"),
     "assumed": ("Assumed: {what}.", "假设:{what}。"),
+    "measured": (
+        "Step times: {label} by {source} where it has points, physics elsewhere.",
+        "步时:有测点处取自 {source}({label}),其余按物理模型。",
+    ),
     "parameters": (
         "{total} parameters, {active} used by a token; {attention}; weights in {precision}.",
         "参数量 {total},每 token 激活 {active};注意力 {attention};权重精度 {precision}。",
@@ -122,6 +127,7 @@ NAMES = {
     "rule_l_requests": ("L, rule: no batching", "L(经验公式,不计批处理)"),
     "rule_bottleneck": ("bottleneck, rule", "瓶颈(经验公式)"),
     "layers and step": ("layers and step", "层与步开销"),
+    MEASURED_TERM: (MEASURED_TERM, "实测与物理模型之差"),
     "collectives": ("collectives", "集合通信"),
     "sequences": ("sequences", "逐序列开销"),
     "dense weights and FLOPs": ("dense weights and FLOPs", "稠密权重与计算"),

@@ -15,6 +15,7 @@ from estimator.bounds import decode_step_seconds, prefill_seconds
 from estimator.step_time import DecodePoint, PrefillPoint, Profile, carried
 from pipelines.commands.plan import run as plan
 from pipelines.commands.size import answer
+from pipelines.commands.size_page import tell
 from pipelines.planning.catalog import shipped
 from pipelines.planning.profile_sources import measured_configuration, with_measured
 from pipelines.planning.profiles import Configuration, profile_for, unused
@@ -146,7 +147,9 @@ def test_a_wrong_entry_is_one_line(small: Small, change: str, said: str) -> None
     assert "\n" not in str(caught.value)
 
 
-def test_size_says_measured_where_it_is_and_physics_where_not(tmp_path: Path) -> None:
+def test_size_says_measured_where_it_is_and_physics_where_not(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     file = table(tmp_path)
     ask = replace(ASK, isl_tokens=1000, osl_tokens=200, concurrency=64)
     found, plain = (answer(ask, tmp_path, profile=p, offline=True, explain=True) for p in (str(file), None))
@@ -156,8 +159,10 @@ def test_size_says_measured_where_it_is_and_physics_where_not(tmp_path: Path) ->
     assert sources["decode_step_ms"] == sources["prefill_ms"] == ("measured", str(file))
     assert sources["capacity_rps"][0] == "estimated" and str(file) in sources["capacity_rps"][1]
     assert sum(found["decode_step_by_term_ms"].values()) == pytest.approx(found["calculator"]["decode_step_ms"])
-    assert found["step_time_source"] == f"measured by {file}; physics elsewhere"
-    assert plain["step_time_source"] == "physics x coefficients"
+    assert found["step_profile"] == {"label": "measured", "source": str(file)} and plain["step_profile"] is None
+    for lang, said in (("en", "where it has points, physics elsewhere"), ("zh", "其余按物理模型")):
+        tell(found, lang)
+        assert said in " ".join(capsys.readouterr().out.split())
     beyond = answer(
         replace(ask, concurrency=600, max_num_seqs=1024), tmp_path, profile=str(file), offline=True, explain=True
     )
