@@ -11,7 +11,7 @@ and "p99 within the limit" means that at least 99 % were within it. A rejected r
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Literal
 
@@ -24,6 +24,8 @@ from estimator.step_time import step_seconds
 
 Metric = Literal["ttft", "tpot", "e2e"]
 Mask = NDArray[np.bool_]
+Serve = Callable[[Workload], Replay]
+"""Replays a workload on whatever is asked about."""
 METRICS: tuple[Metric, ...] = ("ttft", "tpot", "e2e")
 TOLERANCE = 0.02
 """How near the largest rate is found, and how fast queueing may grow, in seconds a second."""
@@ -220,12 +222,40 @@ def goodput(
     tolerance: float = TOLERANCE,
     max_evaluations: int = 24,
 ) -> Goodput:
-    """The largest rate, to within `tolerance`, at which one replica keeps `slo` on this workload, played fast or slow.
+    """The largest rate, to within `tolerance`, at which one replica keeps `slo` on this workload (`goodput_of`)."""
+    return goodput_of(
+        lambda played: replay(played, step, limits, request_seconds=request_seconds),
+        workload,
+        slo,
+        alone_s=alone_seconds(workload, step),
+        guess_rps=guess_rps,
+        warmup_s=warmup_s,
+        drain_s=drain_s,
+        tolerance=tolerance,
+        max_evaluations=max_evaluations,
+    )
 
+
+def goodput_of(
+    serve: Serve,
+    workload: Workload,
+    slo: ServiceLevel,
+    *,
+    alone_s: float,
+    guess_rps: float | None = None,
+    warmup_s: float = 0.0,
+    drain_s: float = 0.0,
+    tolerance: float = TOLERANCE,
+    max_evaluations: int = 24,
+) -> Goodput:
+    """The largest rate, to within `tolerance`, at which what `serve` replays keeps `slo`, played fast or slow.
+
+    That may be a replica, its ranks in lockstep, or two pools and their links; the rate is that of all of it.
     Every evaluation replays the same requests in the same order with time stretched (common random numbers), so two
     rates differ by rate alone. A rate is feasible when the promise holds and queueing does not grow by more than
     `tolerance` seconds a second. Warm-up and drain are given in the workload's own time and take out the same requests
     at every rate. `guess_rps` is where to look first (the K and L bounds give one); the workload's own rate otherwise.
+    `alone_s` is about how long the mean request takes alone: a request in a hundred times that is next to idle.
     When the guess fails, a rate next to idle decides whether the promise can be kept at all; then bisection. The last
     evaluations look 10 % below the answer and 10 % above the failure next to it, for a search that was fooled.
     `Goodput.found` says whether all of that came to an answer.
@@ -239,8 +269,8 @@ def goodput(
         raise ValueError("a rate needs at least 2 requests that do not all arrive at once")
     first, last = workload.arrival_s[0] + warmup_s, workload.arrival_s[-1] - drain_s
     counted = (workload.arrival_s >= first) & (workload.arrival_s <= last)
-    search = _Search(workload, step, limits, slo, request_seconds, counted, tolerance)
-    idle_rps = 0.01 / _alone_s(workload, step)
+    search = _Search(workload, serve, slo, counted, tolerance)
+    idle_rps = 0.01 / alone_s
     # Everything within a millisecond is at once for an engine that steps in several.
     top_rps = len(workload) / 1e-3
     rate = guess_rps if guess_rps is not None and math.isfinite(guess_rps) and guess_rps > 0 else workload.rate_rps
@@ -269,7 +299,7 @@ def goodput(
     return search.result(idle_rps)
 
 
-def _alone_s(workload: Workload, step: Floats) -> float:
+def alone_seconds(workload: Workload, step: Floats) -> float:
     """About how long the mean request takes alone: its prompt in one step, then a step a token."""
     isl, osl = float(workload.isl_tokens.mean()), float(workload.osl_tokens.mean())
     prompt_s = float(step_seconds(step, isl, 1.0, 0.0, 0.0, isl * isl / 2, isl))
@@ -280,10 +310,8 @@ def _alone_s(workload: Workload, step: Floats) -> float:
 @dataclass(slots=True)
 class _Search:
     workload: Workload
-    step: Floats
-    limits: EngineLimits
+    serve: Serve
     slo: ServiceLevel
-    request_seconds: float
     counted: Mask
     tolerance: float
     done: list[Evaluation] = field(default_factory=list)
@@ -291,8 +319,7 @@ class _Search:
     """The replay at the largest rate that has held, since most often that is the answer."""
 
     def run(self, rate_rps: float) -> Replay:
-        faster = self.workload.scaled(rate_rps / rate_over(self.workload, self.counted))
-        return replay(faster, self.step, self.limits, request_seconds=self.request_seconds)
+        return self.serve(self.workload.scaled(rate_rps / rate_over(self.workload, self.counted)))
 
     def evaluate(self, rate_rps: float) -> None:
         result = self.run(rate_rps)

@@ -108,6 +108,13 @@ class Separated:
     transfer_bytes: Floats
     """0 for what was not sent."""
 
+    @property
+    def waiting(self) -> Replay:
+        """What clients saw, with the waits between the pools as queue time too: it grows where either pool, or a link,
+        is asked for more than it can do."""
+        between_s = np.where(np.isfinite(self.visible_wait_s), self.visible_wait_s, 0.0)
+        return replace(self.client, queue_s=self.client.queue_s + between_s)
+
 
 def replay_separated(
     workload: Workload,

@@ -92,7 +92,7 @@ def run(
         first = _same_times(size(Ask(**pools.prefill(ask)), read, catalog), sized)
         computes = measured_configuration(configuration(first, workload, catalog, serving), first, workload)
         way = handoff(pools, first, sized)
-        found, both = answer_split(asked, workload, (computes, made), pools, way, serving)
+        found, both = answer_split(asked, workload, (computes, made), pools, way, serving, slo)
         answered = split_figures(found, both, way, slo)
         before = {
             "prefill_dp": first.ask.dp,
@@ -241,10 +241,11 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
             f"promise {kept}: {said['attainment']:.2%} attain (target {said['attainment_target']:.2%}); "
             f"{said['slo_binding']} binds, margin {said['slo_margin_ratio']:+.1%}"
         )
-    if "goodput_rps_per_replica" in said:
+    if found.goodput is not None:
         more = " (the workload is too short to find the limit)" if said["goodput_saturated"] else ""
         why = f": {said['goodput_reason']}" if said["goodput_reason"] else f"; {said['goodput_binding']} binds there"
-        typer.echo(f"goodput of one replica: {said['goodput_rps_per_replica']:.4g} requests/s{more}{why}")
+        of = "both pools" if "pools" in said else "one replica"
+        typer.echo(f"goodput of {of}: {found.goodput.rate_rps:.4g} requests/s{more}{why}")
 
 
 def _replicas(n: int, gpu: str, tp: int, dp: int) -> str:

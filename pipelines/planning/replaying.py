@@ -9,13 +9,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
+from functools import partial
 from typing import Any, Literal
 
 import numpy as np
 import polars as pl
 
 from estimator.bounds import decode_step_seconds
-from estimator.goodput import Goodput, ServiceLevel, goodput
+from estimator.goodput import Goodput, Serve, ServiceLevel, alone_seconds, goodput_of
 from estimator.hardware import GB, GIB
 from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Tier, Workload, arrivals, replay
 from estimator.replay.result import Mask
@@ -224,16 +225,21 @@ def from_trace(requests: pl.DataFrame) -> Workload:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Answer:
-    """A replay, which of its requests count, and, with a service level, the goodput of one replica."""
+    """A replay, which of its requests count, and, with a service level, the goodput."""
 
     replay: Replay
     counted: Mask
     goodput: Goodput | None = field(default=None)
     clients: int = 0
+    goodput_of: str = "goodput_rps_per_replica"
+    """What the goodput is called: of one replica, or of pools as a whole."""
 
 
 def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, slo: ServiceLevel | None) -> Answer:
-    """Replay it, and search for the goodput of one replica where there is a promise and an open loop."""
+    """Replay it, and search for the goodput of one replica where there is a promise and an open loop.
+
+    Raises CapsheetError for what cannot be.
+    """
     try:
         result = replay(
             workload,
@@ -249,20 +255,42 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
             async_loads=fleet.async_loads,
         )
         counted = fleet.counted(result)
-        if slo is None or load.clients or made.ranks > 1 or made.host or len(workload) < 2 or workload.span_s <= 0:
-            return Answer(result, counted, clients=load.clients)
-        reach = goodput(
-            workload,
-            made.step,
-            made.limits,
-            slo,
-            request_seconds=made.request_s,
-            warmup_s=fleet.warmup_s,
-            drain_s=fleet.drain_s,
-        )
+        reach = search(load, workload, made, fleet, slo, partial(one_replica, made, fleet))
     except ValueError as error:
         raise CapsheetError(str(error)) from None
-    return Answer(result, counted, reach)
+    return Answer(result, counted, reach, load.clients)
+
+
+def one_replica(made: Configuration, fleet: Fleet, workload: Workload) -> Replay:
+    """The workload on one replica: all its ranks, with its share of host memory."""
+    return replay(
+        workload,
+        made.step,
+        made.limits,
+        request_seconds=made.request_s,
+        ranks=made.ranks,
+        host=made.host,
+        async_loads=fleet.async_loads,
+    )
+
+
+def search(
+    load: Load, workload: Workload, made: Configuration, fleet: Fleet, slo: ServiceLevel | None, serve: Serve
+) -> Goodput | None:
+    """The goodput of what `serve` replays; None in a closed loop, without a promise, or for a load of no rate.
+
+    `made` says how long a request takes alone. Raises ValueError as `goodput_of` does.
+    """
+    if slo is None or load.clients or len(workload) < 2 or workload.span_s <= 0:
+        return None
+    return goodput_of(
+        serve,
+        workload,
+        slo,
+        alone_s=alone_seconds(workload, made.step),
+        warmup_s=fleet.warmup_s,
+        drain_s=fleet.drain_s,
+    )
 
 
 def percentiles_ms(found: Answer) -> dict[str, dict[str, float]]:
@@ -324,7 +352,7 @@ def figures(found: Answer, slo: ServiceLevel | None) -> dict[str, Any]:
     if found.goodput is not None:
         reach = found.goodput
         said |= {
-            "goodput_rps_per_replica": reach.rate_rps,
+            found.goodput_of: reach.rate_rps,
             "goodput_binding": reach.binding,
             "goodput_saturated": reach.saturated,
             "goodput_monotone": reach.monotone,

@@ -13,7 +13,7 @@ import numpy as np
 
 from estimator.goodput import ServiceLevel
 from estimator.hardware import GB
-from estimator.replay import Handoff, Pool, Separated, Workload, replay_separated
+from estimator.replay import Handoff, Pool, Replay, Separated, Workload, replay_separated
 from estimator.replay.separated import FirstToken, Link
 from estimator.replay.workload import Floats
 from pipelines.planning.replaying import (
@@ -24,6 +24,7 @@ from pipelines.planning.replaying import (
     Fleet,
     Load,
     figures,
+    search,
     series_figures,
 )
 from pipelines.planning.sizing import Sized
@@ -99,22 +100,35 @@ def answer_split(
     split: Split,
     way: Handoff,
     fleet: Fleet,
+    slo: ServiceLevel | None,
 ) -> tuple[Answer, Separated]:
-    """Replay both pools. Raises CapsheetError for what cannot be."""
+    """Replay both pools, and search for their goodput as a whole where there is a promise and an open loop.
+
+    Raises CapsheetError for what cannot be.
+    """
     first, second = made
+    pools = (
+        Pool(first.step, first.limits, split.prefill_replicas, fleet.router, first.ranks),
+        Pool(second.step, second.limits, split.decode_replicas, fleet.router, second.ranks),
+    )
+
+    def serve(played: Workload) -> Replay:
+        return replay_separated(played, *pools, way, request_seconds=second.request_s).waiting
+
     try:
         both = replay_separated(
             workload,
-            Pool(first.step, first.limits, split.prefill_replicas, fleet.router, first.ranks),
-            Pool(second.step, second.limits, split.decode_replicas, fleet.router, second.ranks),
+            *pools,
             way,
             request_seconds=second.request_s,
             clients=load.clients,
             series_bins=SERIES_BINS,
         )
+        counted = fleet.counted(both.client)
+        reach = search(load, workload, second, fleet, slo, serve)
     except ValueError as error:
         raise CapsheetError(str(error)) from None
-    return Answer(both.client, fleet.counted(both.client), clients=load.clients), both
+    return Answer(both.client, counted, reach, load.clients, "goodput_rps"), both
 
 
 def split_figures(found: Answer, both: Separated, way: Handoff, slo: ServiceLevel | None) -> dict[str, Any]:

@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from estimator.goodput import Goodput, ServiceLevel, goodput, queue_growth
-from estimator.replay import Replay, Workload, replay
+from estimator.goodput import Goodput, ServiceLevel, goodput, goodput_of, queue_growth
+from estimator.replay import Handoff, Pool, Replay, Workload, replay, replay_separated
 from estimator.replay.arrivals import evenly_spaced, poisson
 from tests.estimator.replay_cases import constant_step, physical_step, roomy
 
@@ -229,3 +229,31 @@ def test_a_search_that_cannot_work_is_refused(arguments: dict[str, object], mess
         search(one_server(100, 50.0), ServiceLevel({0.99: 0.1}), **arguments)
     with pytest.raises(ValueError, match="at least 2 requests"):
         search(Workload.of([0.0, 0.0], [5, 5], [5, 5]), ServiceLevel({0.99: 0.1}))
+
+
+def test_ranks_in_lockstep_have_a_goodput_as_one() -> None:
+    """Four ranks that each serve one request a step, and a router that knows them, serve four times as many."""
+    w = one_server(20_000, 50.0)
+    slo = ServiceLevel({0.99: 0.1})
+    limits, step = roomy(max_num_seqs=1), constant_step(STEP_S)
+    alone = search(w, slo).rate_rps
+    together = goodput_of(lambda played: replay(played, step, limits, ranks=4), w, slo, alone_s=STEP_S)
+    assert together.found
+    assert 3.9 * alone < together.rate_rps < 4 / STEP_S
+
+
+@pytest.mark.parametrize(("prompts_at_once", "answers_at_once", "limit_rps"), [(1, 2, 20.0), (1, 64, 100.0)])
+def test_two_pools_serve_what_the_busier_of_them_can(
+    prompts_at_once: int, answers_at_once: int, limit_rps: float
+) -> None:
+    """A prompt takes a step of 10 ms, an answer ten. Clients have their first token before the decode pool is asked:
+    that it falls behind shows in the waits between the pools alone."""
+    w = Workload.of(evenly_spaced(4000, 10.0), np.full(4000, 5), np.full(4000, 11))
+    prefill, decode = (
+        Pool(constant_step(STEP_S), roomy(max_num_seqs=seats)) for seats in (prompts_at_once, answers_at_once)
+    )
+    way = Handoff(1.0, 1e9, first_token="prefill")
+    slo = ServiceLevel({0.99: 1.0})
+    found = goodput_of(lambda played: replay_separated(played, prefill, decode, way).waiting, w, slo, alone_s=0.11)
+    assert found.found
+    assert found.rate_rps == pytest.approx(limit_rps, rel=0.05)

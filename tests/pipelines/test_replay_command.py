@@ -82,7 +82,8 @@ def test_prefill_and_decode_on_different_replicas(capsheet: Capsheet) -> None:
     assert waits["transfer"] >= 1499 * said["handoff_bytes_per_token_per_gpu"] / 25e9 * 1000 * (1 - 1e-9)
     assert sum(waits.values()) - waits["visible_wait"] == pytest.approx(waits["visible_wait"])
     assert (said["pools"]["prefill"]["replicas"], said["pools"]["decode"]["replicas"]) == (2, 1)
-    streamed = asked(capsheet, *LLAMA, *load, *pools, "--first-token", "prefill")
+    streamed = asked(capsheet, *LLAMA, *load, *pools, "--first-token", "prefill", "--ttft-ms", 500)
+    assert streamed["goodput_rps"] > 10 and "goodput_rps_per_replica" not in streamed
     assert streamed["percentiles_ms"]["ttft"]["p50"] < said["percentiles_ms"]["ttft"]["p50"]
     shown = capsheet("replay", *LLAMA, *load, *pools)
     for word in ("visible_wait", "transfer", "prefill", "decode"):
@@ -92,11 +93,12 @@ def test_prefill_and_decode_on_different_replicas(capsheet: Capsheet) -> None:
 def test_attention_ranks_of_a_model_with_experts_step_together(capsheet: Capsheet) -> None:
     qwen = ("--model", "Qwen/Qwen3-30B-A3B", "--gpu", "H100-SXM", "--engine", "vllm@0.19.0", "--offline")
     load = ("--rate", 20, "--isl", 500, "--osl", 50, "--requests", 300)
-    ranks = asked(capsheet, *qwen, *load, "--dp", 4, "--ep", 4)
+    ranks = asked(capsheet, *qwen, *load, "--dp", 4, "--ep", 4, "--ttft-ms", 500)
     assert (ranks["dp"], ranks["replicas"], ranks["finished_requests"]) == (4, 1, 300)
     # Ranks share the experts, so each has more room for KV than an engine that holds them all.
     one = asked(capsheet, *qwen, *load, "--rate", 5)
     assert ranks["kv_blocks"] > one["kv_blocks"]
+    assert ranks["goodput_rps_per_replica"] > 20
     refused = capsheet("replay", *LLAMA, *load, "--dp", 2)
     assert refused.returncode == 1 and "use --replicas 2" in refused.stderr
 
