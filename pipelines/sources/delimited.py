@@ -86,7 +86,7 @@ def _alike(
     chosen = cells.select(pl.col(str(at)).alias(name) for name, at in wanted.items())
     if b" " in content or b"\t" in content:
         chosen = chosen.with_columns((selectors.string() - selectors.by_name(*times)).str.strip_chars())
-    return chosen
+    return chosen.rechunk()
 
 
 def _split(rows: pl.DataFrame, width: int, wanted: Mapping[str, int], unread: Broken) -> Cells:

@@ -11,7 +11,9 @@ from typing import cast
 import polars as pl
 
 from pipelines.sources.columns import Reading
+from warehouse.registry import table
 
+OUTCOME, CENSORED = (pl.Enum(table("request").column(name).allowed) for name in ("outcome", "censored"))
 SERVED = ("ok", "unknown", "cancelled")
 """Outcomes that took an engine's time, where both lengths are known."""
 CAPPED_SHARE, CAPPED_ROWS = 0.01, 100
@@ -41,10 +43,10 @@ def of_status(code: pl.Expr) -> pl.Expr:
     )
 
 
-def ended(said: pl.Expr, osl_tokens: pl.Expr) -> Reading:
+def ended(said: pl.Expr, osl_tokens: pl.Expr, words: pl.DataType = pl.String()) -> Reading:  # noqa: B008 - a type
     """`outcome`: what the source says, except that an answer of 0 tokens is no success."""
     empty = (osl_tokens == 0) & said.is_in(["ok", "unknown"])
-    return Reading("outcome", pl.when(empty.fill_null(value=False)).then(pl.lit("failed")).otherwise(said))
+    return Reading("outcome", pl.when(empty.fill_null(value=False)).then(pl.lit("failed", words)).otherwise(said))
 
 
 def censored(finish_reason: pl.Expr, outcome: pl.Expr) -> Reading:
@@ -62,9 +64,11 @@ def censored(finish_reason: pl.Expr, outcome: pl.Expr) -> Reading:
 def classified(rows: pl.DataFrame) -> pl.DataFrame:
     """Canonical rows with `outcome` (unknown where the source has none), `censored` and `replayable`."""
     if "outcome" not in rows.columns:
-        rows = rows.with_columns(ended(pl.lit("unknown"), pl.col("osl_tokens")).value.alias("outcome"))
+        said = ended(pl.lit("unknown", OUTCOME), pl.col("osl_tokens"), OUTCOME)
+        rows = rows.with_columns(said.value.alias("outcome"))
     if "censored" not in rows.columns:
-        rows = rows.with_columns(pl.when(pl.col("outcome") == "cancelled").then(pl.lit("cancelled")).alias("censored"))
+        cancelled = pl.when(pl.col("outcome") == "cancelled").then(pl.lit("cancelled", CENSORED))
+        rows = rows.with_columns(cancelled.alias("censored"))
     works = (pl.col("isl_tokens") > 0) & (pl.col("osl_tokens") > 0) & pl.col("outcome").is_in(SERVED)
     return rows.with_columns(works.fill_null(value=False).alias("replayable"))
 

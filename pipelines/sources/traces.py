@@ -111,13 +111,12 @@ def stream_trace(
             kept, rejected, unsplit = _read(cells, source_file, readings, raw, prepare)
             if zoned:
                 naive += int(kept[arrivals.NAIVE].sum())
-            kept = kept.select(pl.exclude(r"^_.*$"))
+            kept = kept.drop(name for name in kept.columns if name.startswith("_"))
             if unsplit:
                 most = _PRIVATE_CHARACTERS if layout.private else None
                 unread = [(line, reason, text[:most]) for line, reason, text in unsplit]
                 rejected = pl.concat([rejected, rejected_rows(source_file, unread)]).sort("line", maintain_order=True)
-            kept = outcome.classified(kept).with_columns(pl.lit(source_file).alias("source_file"))
-            part = Part(conform(held, kept), rejected)
+            part = Part(conform(held, outcome.classified(kept)), rejected)
             kept_rows += kept.height
             rows_read += part.rows_read
             yield part
@@ -148,7 +147,8 @@ def read_trace(
     """
     stream = stream_trace(path, source_file, format, options)
     parts = list(stream.parts())
-    kept = conform(table("request"), pl.concat([part.kept for part in parts]))
+    kept = pl.concat([part.kept for part in parts]).with_columns(pl.lit(source_file).alias("source_file"))
+    kept = conform(table("request"), kept)
     rejected = pl.concat([part.rejected for part in parts]).sort("line", maintain_order=True)
     frame, seen = settle(kept, stream.options)
     return SourceRead(
@@ -179,8 +179,7 @@ def _generated(
         for done, client in enumerate(servegen.clients(chunks, source_file), 1):
             rows, broken = servegen.requests(client, options, line)
             line += rows.height
-            kept = outcome.classified(rows).with_columns(pl.lit(source_file).alias("source_file"))
-            yield Part(conform(held, kept), rejected_rows(source_file, broken))
+            yield Part(conform(held, outcome.classified(rows)), rejected_rows(source_file, broken))
             report(f"drawing {source_file} (clients)", done, len(chunks))
         if line == 1:
             raise SourceError(f"{source_file}: its clients send no request in that time. Set a longer duration_s.")
@@ -202,10 +201,11 @@ def _columns(options: TraceOptions, read: Iterable[str]) -> frozenset[str]:
 
 
 def _holding(columns: Collection[str]) -> Table:
-    """`request` with some of its columns."""
+    """Some columns of `request` as they are stored, words as an enumeration."""
     request = table("request")
-    held = tuple(column for column in request.columns if column.name in (*columns, "source_file"))
-    return replace(request, columns=held)
+    held = (column for column in request.columns if column.name in columns)
+    stored = (replace(column, type="ENUM") if column.allowed else column for column in held)
+    return replace(request, columns=tuple(stored))
 
 
 def _refuse_unheeded(source_file: str, given: Mapping[str, object], heeds: Sequence[str], title: str) -> None:
