@@ -18,6 +18,7 @@ from pipelines.planning.measurements import START_UPS, read_measurements
 from pipelines.planning.serving import read_cases
 from pipelines.planning.serving.correction import correct
 from pipelines.planning.serving.errors import errors, report
+from pipelines.planning.serving.fitting import errors_table, fit_catalogue
 from pipelines.planning.serving.predictions import Point, Predicted, points, predict_rows
 from pipelines.sources.model_names import ModelFolders
 
@@ -106,3 +107,15 @@ def test_open_loop_predictions_hold(shared: Path) -> None:
     assert said["e2e"]["median_ape"] <= 0.05 and said["e2e"]["p90_ape"] <= 0.18
     assert said["ttft"]["median_ape"] <= 0.10 and said["ttft"]["p90_ape"] <= 0.30
     assert said["ttft_p99"]["median_ape"] <= 0.22
+
+
+def test_combinations_left_out_are_predicted_from_the_others(shared: Path) -> None:
+    """One engine's points through the fit of `make fit`; docs/accuracy.md has the table of all."""
+    old = [{**row, "value": str(row["value"])} for row in shipped().profile]
+    mine = fit_catalogue(shared / "cases", shared / "data" / "hf_configs", old, engines={"sglang"})
+    table = {(row["load"], row["engine"], row["metric"]): row for row in errors_table(mine)}
+    told("left out", [dict(row) for row in table.values()])
+    tpot, ttft = (table["closed", "sglang", metric] for metric in ("tpot", "ttft"))
+    assert int(str(tpot["n"])) > 250
+    assert float(str(tpot["median %"])) <= 12 and float(str(ttft["median %"])) <= 30
+    assert float(str(tpot["median % with 30%"])) <= 4.5 and float(str(ttft["median % with 30%"])) <= 12

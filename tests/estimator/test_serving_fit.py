@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
@@ -11,7 +13,7 @@ from estimator.hardware import Accelerator
 from estimator.serving import Layout, Protocol, ServingCase, predict
 from estimator.serving.fit import NAMES, PRIORS, Design, Measured, Problem, Scope, leave_out, release
 from estimator.serving.intervals import SPREAD, UNSEEN_WIDENING, Spreads, interval
-from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS, adjusted, coefficients_for, measured_on
+from estimator.step_time import ADJUSTMENT, CLOSED, COEFFICIENT_UNITS, OPEN, adjusted, coefficients_for, measured_on
 from estimator.weights import weights
 from tests.estimator.step_models import H100, gqa
 
@@ -110,12 +112,28 @@ def test_a_combination_left_out_is_predicted_from_the_others(
     problem, effects, measured = solved
     gpus = [one.case.accelerator.gpu_id for one in measured]
     told: list[tuple[int, int]] = []
-    logs = leave_out(problem, gpus, effects, lambda i, n: told.append((i, n)))
+    logs, used = leave_out(problem, gpus, effects, lambda i, n: told.append((i, n)))
     assert told == [(1, 2), (2, 2)]
+    assert problem.design.predict(used) == pytest.approx(logs)
     wanted = np.log(np.array([[one.ttft_ms, one.tpot_ms] for one in measured]))
     inside, _ = problem.coefficients(effects)
     assert np.abs(logs - wanted).mean() > np.abs(problem.design.predict(inside) - wanted).mean()
     assert np.median(np.abs(logs - wanted)) < 0.4
+
+
+def test_what_prompts_cost_is_told_apart_by_the_kind_of_load_where_an_engine_has_both() -> None:
+    closed = _measured()[:6]
+    case = replace(closed[0].case, protocol=Protocol(rate_rps=1.0))
+    opened = [Measured(case, 12.0, closed[0].tpot_ms)] * 2
+    scopes = [Scope("vllm", load=load) for load in (OPEN, CLOSED)]
+    assert not set(scopes) & set(Problem(Design(closed, OTHERS), [0] * 6).scopes)
+    problem = Problem(Design([*closed, *opened], OTHERS), [0] * 8)
+    assert set(scopes) <= set(problem.scopes)
+    effects = problem.result(problem.solve(np.ones(8, dtype=np.bool_))).effects
+    for name in NAMES:
+        same = effects[scopes[0]][name] == effects[scopes[1]][name] == 1.0
+        assert same or ("read" not in name and "collective" not in name), name
+    assert effects[scopes[1]]["dense_flops_factor"] != 1.0
 
 
 def test_the_fit_prices_a_closed_loop_as_predict_does() -> None:
@@ -175,6 +193,14 @@ def test_every_adjustment_that_holds_multiplies(
     assert chosen["layer_overhead_us"] == pytest.approx(2.0 * times)
     assert chosen["step_overhead_us"] == 2.0
     assert ("same fit" in chosen.chosen["layer_overhead_us"].source) == (times > 1)
+
+
+def test_an_adjustment_may_hold_for_one_kind_of_load() -> None:
+    rows = [*_rows(), {**_rows()[-1], "version_before": "", "parameter": f"{ADJUSTMENT}layer_overhead_us@closed"}]
+    chosen = {load: coefficients_for(rows, "vllm", "1", "A10G", "bf16", "dense", load) for load in (OPEN, CLOSED)}
+    assert chosen[OPEN]["layer_overhead_us"] == 2.0
+    assert chosen[CLOSED]["layer_overhead_us"] == 22.0
+    assert coefficients_for(rows, "vllm", "1", "A10G", "bf16", "dense") == chosen[OPEN]
 
 
 def test_an_accelerator_is_measured_where_it_has_adjustments_of_its_own() -> None:

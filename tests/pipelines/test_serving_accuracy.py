@@ -137,6 +137,25 @@ def test_no_combination_corrects_another() -> None:
     } == alone
 
 
+def test_a_rate_at_which_requests_queue_corrects_no_rate_below() -> None:
+    rates = ("1", "2", "4", "5", "6", "8", "10")
+    rows = [{**OPEN, "experiment": rate, "stage": "2", "request_rate_rps": rate} for rate in rates]
+    found = points_of(rows)
+    steady = [
+        Point(p.row, p.case, p.predicted, {m: 1.1 * v.value for m, v in p.predicted.items()}, p.lines) for p in found
+    ]
+    used = {point.row.line for point in correct(steady, 0.5).used}
+    last = max(used)
+    queued = [
+        Point(p.row, p.case, p.predicted, {m: 40 * v for m, v in p.measured.items()}, p.lines)
+        if p.row.line == last
+        else p
+        for p in steady
+    ]
+    for point in correct(queued, 0.5).scored:
+        assert point.predicted["e2e"].value == pytest.approx(point.measured["e2e"], rel=0.03)
+
+
 def test_the_draw_is_seeded_and_spans_the_sweep() -> None:
     found = points_of(sweep(CLOSED, *CLIENTS))
     first, again = (draw(found, 0.3, "a")[0] for _ in range(2))

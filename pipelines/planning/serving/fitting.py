@@ -17,17 +17,16 @@ from __future__ import annotations
 import argparse
 import csv
 import io
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
 import numpy as np
-from numpy.typing import NDArray
 
 from estimator.serving import ServingCase, predict
 from estimator.serving.fit import NAMES, Design, Fit, Measured, Problem, Scope, leave_out
 from estimator.serving.intervals import SPREAD, Spreads, load_kind
-from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
+from estimator.step_time import ADJUSTMENT, CLOSED, COEFFICIENT_UNITS, OPEN, coefficients_for, model_kind
 from pipelines.planning.catalog import shipped
 from pipelines.planning.measurements import read_measurements
 from pipelines.planning.serving.correction import correct
@@ -76,8 +75,12 @@ def teaches(row: ServingRow) -> bool:
     return not kind or "stage" in kind
 
 
-def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, str]]) -> Fitted:
+def fit_catalogue(
+    folder: Path, models: Path | None, old: Sequence[Mapping[str, str]], engines: Collection[str] = ()
+) -> Fitted:
     """Fit all FILES of `folder`; `old` rows give what is not fitted, and each coefficient's meaning and usual range.
+
+    With `engines`, only points of these are fitted, and rows made, as no point of one engine moves another's.
 
     Raises SourceError or CapsheetError for files that cannot be read.
     """
@@ -87,6 +90,8 @@ def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, 
         rows = read_cases(read_measurements(folder / name).rows, ModelFolders(models), catalog)
         # Which points teach must not hang on today's coefficients, or no two fits were the same.
         found += points([Predicted(row, dict.fromkeys(row.counted, Value(1.0))) for row in rows if teaches(row)])[0]
+    found = [point for point in found if not engines or point.case.engine in engines]
+    old = [row for row in old if not engines or row["engine"] in engines]
     values = {row["parameter"]: float(row["value"]) for row in old if row["parameter"] in COEFFICIENT_UNITS}
     others = {name: value for name, value in values.items() if name not in NAMES}
     design = Design([_measured(point) for point in found], others)
@@ -98,9 +103,13 @@ def fit_catalogue(folder: Path, models: Path | None, old: Sequence[Mapping[str, 
         _left_out(point, log, {**others, **dict(zip(NAMES, values, strict=True))})
         for point, log, values in zip(found, np.exp(logs).tolist(), np.exp(used).tolist(), strict=True)
     ]
-    usual = _usual(np.exp(problem.coefficients(effects)[0]))
-    made = [*_base(problem.result(effects), usual, old), *_effects(problem.result(effects))]
-    return Fitted([*made, *_spreads(found, left_out)], tuple(found), tuple(left_out))
+    fit = problem.result(effects)
+    base, adjustments = _base(fit, old), _effects(fit)
+    usual = _usual([*base, *adjustments], [point.case for point in found])
+    for row in base:
+        if row["parameter"] in NAMES:
+            row["usual_low"], row["usual_high"] = usual[row["parameter"]]
+    return Fitted([*base, *adjustments, *_spreads(found, left_out)], tuple(found), tuple(left_out))
 
 
 def _left_out(point: Point, fitted_ms: Sequence[float], coefficients: Mapping[str, float]) -> dict[str, float]:
@@ -134,8 +143,14 @@ def _measured(point: Point) -> Measured:
     )
 
 
-def _usual(values: NDArray[np.float64]) -> dict[str, tuple[str, str]]:
-    """The range that each coefficient took over all points, a little wider; factors from 1."""
+def _usual(rows: Sequence[Mapping[str, str]], cases: Iterable[ServingCase]) -> dict[str, tuple[str, str]]:
+    """The range that each coefficient takes over the cases in either kind of load, a little wider; factors from 1."""
+    keys = {
+        (c.engine, c.engine_version, c.accelerator.gpu_id, c.precision, model_kind(c.architecture), load)
+        for c in cases
+        for load in (OPEN, CLOSED)
+    }
+    values = np.array([[chosen[name] for name in NAMES] for chosen in (coefficients_for(rows, *key) for key in keys)])
     found = {}
     for name, low, high in zip(NAMES, values.min(axis=0), values.max(axis=0), strict=True):
         floor = 1.0 if COEFFICIENT_UNITS[name] == "x" else 0.0
@@ -143,7 +158,7 @@ def _usual(values: NDArray[np.float64]) -> dict[str, tuple[str, str]]:
     return found
 
 
-def _base(fit: Fit, usual: Mapping[str, tuple[str, str]], old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
+def _base(fit: Fit, old: Sequence[Mapping[str, str]]) -> list[dict[str, str]]:
     """One row an engine and coefficient: fitted, or as it was where no measurement tells."""
     made = []
     for row in old:
@@ -153,8 +168,7 @@ def _base(fit: Fit, usual: Mapping[str, tuple[str, str]], old: Sequence[Mapping[
         kept = dict(row) | {"version_from": "0.0"}
         if name in NAMES:
             value = fit.engines[row["engine"]][name]
-            low, high = usual[name]
-            kept |= {"value": _short(value), "label": "estimated", "usual_low": low, "usual_high": high}
+            kept |= {"value": _short(value), "label": "estimated"}
             kept["source"] = f"{SOURCE}; {fit.points[Scope(row['engine'])]} points"
         made.append(kept)
     return made
