@@ -34,9 +34,14 @@ def workspace_profiles(place: Place) -> list[SourceRead]:
 
     Raises WorkspaceError for a configuration that cannot be, SourceError for a source that cannot be read.
     """
-    return [
-        read for i, spec in enumerate(place.spec.profiles) for read in _reads(place, spec, place.line_of("profiles", i))
-    ]
+    found: dict[str, SourceRead] = {}
+    for i, spec in enumerate(place.spec.profiles):
+        where = place.line_of("profiles", i)
+        for read in _reads(place, spec, where):
+            if read.source_file in found:
+                raise WorkspaceError(f"{where}: another profile names {read.source_file} too. Name each file once.")
+            found[read.source_file] = read
+    return list(found.values())
 
 
 def _reads(place: Place, spec: ProfileSpec, where: str) -> list[SourceRead]:

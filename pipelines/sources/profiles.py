@@ -113,7 +113,9 @@ def _asked(source: str, of: Mapping[str, Any], config: Mapping[str, Any] | None,
     if config is None:
         raise SourceError(f"{source}: AIConfigurator needs the model's config. Name a model that was read.")
     read, told = aiconfigurator.read(of, config, longest)
-    name = f"{source}: {of['model_id']} on {of['gpu_id']} x {of['tp'] * of['dp']}, {of['precision']}"
+    ranks = f"TP{of['tp']} DP{of['dp']} EP{of['ep']}"
+    on = f"{of['gpu_id']} / {ranks} / {of['precision']} / {of['engine']}@{of['engine_version']}"
+    name = f"{source}: {of['model_id']} on {on}"
     text = json.dumps(dict(config), sort_keys=True)
     sha256 = fingerprint(hashlib.sha256(text.encode()).hexdigest(), told, {key: of[key] for key in CONFIGURATION})
     known = {**of, "label": "cited", "source": told}

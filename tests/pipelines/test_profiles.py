@@ -17,7 +17,7 @@ from pipelines.commands.plan import run as plan
 from pipelines.commands.size import answer
 from pipelines.commands.size_page import tell
 from pipelines.planning.catalog import shipped
-from pipelines.planning.profile_sources import measured_configuration, with_measured
+from pipelines.planning.profile_sources import measured_configuration, with_measured, workspace_profiles
 from pipelines.planning.profiles import Configuration, profile_for, unused
 from pipelines.planning.replaying import Fleet, Load, configuration, workload_of
 from pipelines.planning.sizing import Ask, Sized, size
@@ -133,8 +133,6 @@ def test_of_two_profiles_the_better_known_points_count(tmp_path: Path) -> None:
     ],
 )
 def test_a_wrong_entry_is_one_line(small: Small, change: str, said: str) -> None:
-    from pipelines.planning.profile_sources import workspace_profiles
-
     table(small.folder)
     key = change.partition(":")[0]
     lines = [line for line in ENTRY.splitlines() if key not in line.partition(":")[0]]
@@ -145,6 +143,13 @@ def test_a_wrong_entry_is_one_line(small: Small, change: str, said: str) -> None
     with pytest.raises((WorkspaceError, SourceError), match=said) as caught:
         workspace_profiles(Place(small.write().folder))
     assert "\n" not in str(caught.value)
+
+
+def test_a_file_is_of_one_profile(small: Small) -> None:
+    table(small.folder)
+    small.tail = f"offline: true\n{ENTRY}{ENTRY.removeprefix('profiles:').lstrip(chr(10))}"
+    with pytest.raises(WorkspaceError, match="another profile names steps.csv too"):
+        workspace_profiles(Place(small.write().folder))
 
 
 def test_size_says_measured_where_it_is_and_physics_where_not(
