@@ -148,7 +148,7 @@ def test_a_wrong_entry_is_one_line(small: Small, change: str, said: str) -> None
 def test_a_file_is_of_one_profile(small: Small) -> None:
     table(small.folder)
     small.tail = f"offline: true\n{ENTRY}{ENTRY.removeprefix('profiles:').lstrip(chr(10))}"
-    with pytest.raises(WorkspaceError, match="another profile names steps.csv too"):
+    with pytest.raises(WorkspaceError, match=r"another profile names steps\.csv too"):
         workspace_profiles(Place(small.write().folder))
 
 
