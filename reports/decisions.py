@@ -25,6 +25,7 @@ SCENARIO_WORDS = {
     "fleet_planned": "fleet at the planned rate",
     "fleet_all_up": "fleet, every replica up",
     "fleet_one_down": "fleet, one replica down",
+    "fleet_failures_down": "fleet, as many down as headroom covers",
     "goodput_replica": "one replica at goodput",
 }
 """Scenarios of `plan_capacity` in reading order, in words."""

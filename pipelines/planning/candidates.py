@@ -121,11 +121,11 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
             raise WorkspaceError(
                 f"{where}: no price is known for {gpu.gpu_id}. Set prices.usd_per_gpu_hour.{gpu.gpu_id} there."
             )
-        for engine in spec.candidates.engines:
+        for name, engine in named(spec.candidates.engines).items():
             for tp in spec.candidates.tensor_parallel:
                 for precision in spec.candidates.precisions:
                     blank = Candidate(
-                        f"{gpu.gpu_id} / TP{tp} / {precision} / {engine.name}@{engine.version}",
+                        f"{gpu.gpu_id} / TP{tp} / {precision} / {name}",
                         gpu,
                         tp,
                         precision,
@@ -135,6 +135,20 @@ def consider(spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand, 
                     )
                     found.append(_estimate(blank, spec, model, catalog, demand))
     return _shortlist(found)
+
+
+def named(engines: Sequence[EngineSpec]) -> dict[str, EngineSpec]:
+    """Engines as name@version, with the settings in which several of one version differ; the same one stands once."""
+    found: dict[str, EngineSpec] = {}
+    for engine in engines:
+        own = engine.overrides()
+        alike = [other.overrides() for other in engines if (other.name, other.version) == (engine.name, engine.version)]
+        parts = [f"{engine.name}@{engine.version}"]
+        for setting in EngineSpec.model_fields:
+            if any(other.get(setting) != own.get(setting) for other in alike):
+                parts.append(f"{setting}={own.get(setting, 'default')}")
+        found[" / ".join(parts)] = engine
+    return found
 
 
 def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:

@@ -172,8 +172,8 @@ def smallest_whole(demand: Demand, candidate: Candidate, slo: ServiceLevel, flee
 
 
 def verify(spec: ServiceSpec, demand: Demand, sized: Sized) -> Sized:
-    """The chosen candidate over time: the window on the planned fleet again and with one replica down, and the whole
-    trace on the whole fleet."""
+    """The chosen candidate over time: the window on the planned fleet again, with one replica down, and with as many
+    down as the headroom is for; the whole trace on the whole fleet."""
     candidate = sized.candidate
     factor = demand.demand_factor * spec.headroom.traffic_factor
     window = demand.window_workload.scaled(factor)
@@ -187,11 +187,13 @@ def verify(spec: ServiceSpec, demand: Demand, sized: Sized) -> Sized:
         for run in sized.runs
     ]
     runs.append(Run("fleet_all_up", sized.replicas, mean_rps, whole, everything, demand.bucket_of()))
-    if sized.replicas > 1:
-        short = _replay(candidate, window, sized.replicas - 1, SERIES_BINS)
-        rate = demand.traced_rps * factor
-        bucket = demand.bucket_of()[_window_index(demand)]
-        runs.append(Run("fleet_one_down", sized.replicas - 1, rate, short, _counted(demand), bucket))
+    failures = spec.headroom.failure_replicas
+    for scenario, down in (("fleet_one_down", 1), *((("fleet_failures_down", failures),) if failures > 1 else ())):
+        left = sized.replicas - down
+        if left > 0:
+            short = _replay(candidate, window, left, SERIES_BINS)
+            bucket = demand.bucket_of()[_window_index(demand)]
+            runs.append(Run(scenario, left, demand.traced_rps * factor, short, _counted(demand), bucket))
     return replace(sized, runs=tuple(runs))
 
 

@@ -5,7 +5,6 @@ Belongs here: variants of a service's candidates, and who of them can be replaye
 
 from __future__ import annotations
 
-from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from itertools import product
@@ -70,16 +69,12 @@ def contend(
     """
     found: dict[str, Candidate] = {}
     left_out: list[dict[str, str]] = []
-    counts: Counter[str] = Counter()
     for name, candidate in _every(spec, variants, model, catalog, demand, where):
-        counts[name] += 1
-        # Two engines of one version that differ by a flag have one name.
-        own = name if counts[name] == 1 else f"{name} ({counts[name]})"
         problem = _problem(candidate)
         if problem:
-            left_out.append({"candidate_id": own, "reason": problem})
+            left_out.append({"candidate_id": name, "reason": problem})
         else:
-            found[own] = candidate
+            found[name] = candidate
     if not found:
         first = left_out[0]
         raise CapsheetError(f"service {spec.name}: no candidate can be replayed. {' '.join(first.values())}.")

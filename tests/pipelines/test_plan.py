@@ -193,6 +193,24 @@ def test_engines_stand_beside_each_other_and_a_group_stays_inside_a_node(small: 
         assert (row["tp"] == 16) == (row["status"] == "not_possible"), row["reason"]
 
 
+def test_as_many_replicas_are_down_in_a_replay_as_the_headroom_is_for(small: Small) -> None:
+    few = "{name: vllm, version: 0.19.0, max_num_seqs: 64}"
+    small.service = (
+        SERVICE.replace("{name: vllm, version: 0.19.0}", "{name: vllm, version: 0.19.0}, " + few)
+        .replace("[H100-SXM, L40S]", "[H100-SXM]")
+        .replace("failure_replicas: 1", "failure_replicas: 2")
+    )
+    small.write()
+    plan(small.folder, json=True)
+    found = small.rows("SELECT candidate_id, max_num_seqs FROM plan_candidate ORDER BY max_num_seqs")
+    assert [row["max_num_seqs"] for row in found] == [64, 1024]
+    assert [row["candidate_id"].rpartition(" / ")[2] for row in found] == ["max_num_seqs=64", "max_num_seqs=default"]
+    runs = {row["scenario"]: row for row in small.rows("SELECT * FROM plan_capacity WHERE scenario LIKE 'fleet%'")}
+    assert runs["fleet_failures_down"]["replicas"] == runs["fleet_all_up"]["replicas"] - 2
+    assert runs["fleet_one_down"]["replicas"] == runs["fleet_all_up"]["replicas"] - 1
+    assert runs["fleet_failures_down"]["meets_slo"]
+
+
 def test_rejected_rows_are_those_of_this_plan(small: Small, capsys: pytest.CaptureFixture[str]) -> None:
     clean = list(small.lines)
     small.lines[5] = "garbage"

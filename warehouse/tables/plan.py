@@ -131,7 +131,7 @@ PLAN_MEMORY = Table(
     versioned=True,
 )
 
-CAPACITY_SCENARIOS = ("goodput_replica", "fleet_planned", "fleet_all_up", "fleet_one_down")
+CAPACITY_SCENARIOS = ("goodput_replica", "fleet_planned", "fleet_all_up", "fleet_one_down", "fleet_failures_down")
 PLAN_CAPACITY = Table(
     "plan_capacity",
     "a replay of a candidate: workload, engine, result, margin",
