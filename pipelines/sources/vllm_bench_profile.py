@@ -1,11 +1,12 @@
 """`vllm bench serve` results, one run or many: JSON, appended JSON, `vllm bench sweep`'s summary.json and summary.csv.
 
-https://github.com/vllm-project/vllm (Apache-2.0), vllm/benchmarks/serve.py and vllm/benchmarks/sweep/serve.py.
+https://github.com/vllm-project/vllm (Apache-2.0), vllm/benchmarks/serve.py and vllm/benchmarks/sweep/serve.py. SGLang's
+bench_serving writes the same fields (https://github.com/sgl-project/sglang, Apache-2.0), one run a line.
 Two things in a run say how long a step takes, and only in a closed loop (`--max-concurrency C`, request rate inf):
 
 - median_itl_ms is a plain decode step of C sequences as long as fewer than half of the steps hold a prompt. C - 1
-  others send a prompt each while one answer runs, so that is (C - 1) / OSL of the steps, or more where prompts are
-  chunked. Where the client saw bundles of tokens its ITL is far from its TPOT, and says nothing of a step.
+  others send a prompt each while one answer runs, so that is (C - 1) / OSL of the steps, times the chunks that a prompt
+  is computed in. Where the client saw bundles of tokens its ITL is far from its TPOT, and says nothing of a step.
 - median_ttft_ms of a lone client (C = 1) is a prompt alone, with what lies outside the engine.
 """
 
@@ -14,6 +15,7 @@ from __future__ import annotations
 import csv
 import io
 import json
+import math
 from collections.abc import Iterator, Mapping
 
 from pipelines.sources.base import RAW_CHARACTERS, SourceError
@@ -22,6 +24,8 @@ from pipelines.sources.profile_points import DOCUMENT_BYTES, Found, Read, number
 
 MOST_PROMPT_STEPS = 0.4
 """Share of steps with a prompt up to which the median gap is a plain decode step, with some room below a half."""
+CHUNK_TOKENS = 2048
+"""Tokens of a chunk where nobody says: the smallest budget vLLM serves with by default."""
 BUNDLED = 1.25
 """Mean ITL over mean TPOT, either way, beyond which the client did not see single tokens."""
 MOST_FAILED = 0.05
@@ -67,7 +71,8 @@ def _points(line: int, run: _Run, tp: int, raw: str, result: Read) -> None:
     if "error_type" in run or number(run, "run_number") == -1:
         result.pass_over(line, "a run that failed, or a warm-up", raw)
         return
-    other = number(run, *_TP)
+    server = run.get("server_info")
+    other = number(run, *_TP) or (number(server, "tp_size") if isinstance(server, dict) else None)
     if other is not None and other != tp:
         result.pass_over(line, f"it ran on TP {other:g}, and the profile is of TP {tp}", raw)
         return
@@ -97,7 +102,7 @@ def _decode(line: int, run: _Run, clients: float, isl: float, osl: float, raw: s
     gap, mean, tpot = number(run, *_ITL), number(run, "mean_itl_ms"), number(run, "mean_tpot_ms")
     if osl < 2 or gap is None:
         return
-    prompts = (clients - 1) / osl
+    prompts = (clients - 1) / osl * math.ceil(isl / CHUNK_TOKENS)
     if prompts > MOST_PROMPT_STEPS:
         result.pass_over(line, f"a prompt in {prompts:.0%} of its steps: its median gap is no plain decode step", raw)
     elif mean and tpot and not 1 / BUNDLED <= mean / tpot <= BUNDLED:

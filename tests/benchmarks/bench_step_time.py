@@ -10,8 +10,16 @@ from typing import Any
 import numpy as np
 from numba import njit
 
-from estimator.bounds import bounds
-from estimator.step_time import coefficients_for, step_parameters, step_seconds
+from estimator.bounds import bounds, decode_step_seconds, prefill_seconds
+from estimator.step_time import (
+    DecodePoint,
+    PrefillPoint,
+    Profile,
+    coefficients_for,
+    step_parameters,
+    step_seconds,
+    with_profile,
+)
 from estimator.weights import weights
 from tests.estimator.step_models import H100, gqa
 from tests.estimator.test_bounds import Holds
@@ -25,6 +33,17 @@ def _many(p: np.ndarray[Any, np.dtype[np.float64]], steps: int) -> float:
     for step in range(steps):
         total += step_seconds(p, 64.0 + step % 500, 64.0, 64_000.0 + step, 64_000.0, step % 500 * 250.0, step % 500)
     return total
+
+
+def _profiled(p: np.ndarray[Any, np.dtype[np.float64]]) -> np.ndarray[Any, np.dtype[np.float64]]:
+    """The same step with as many points as a profiler measures, at the times it has anyway."""
+    decode = tuple(
+        DecodePoint(2**i, context, decode_step_seconds(p, 2**i, context))
+        for i in range(10)
+        for context in (128, 512, 1024, 2048, 4096, 8192)
+    )
+    prompts = tuple(PrefillPoint(2**i, prefill_seconds(p, 2**i, 8192), at_client=False) for i in range(6, 14))
+    return with_profile(p, Profile(decode, prompts, "measured", "bench"), max_num_batched_tokens=8192)
 
 
 def main() -> None:
@@ -50,7 +69,14 @@ def main() -> None:
                 tpot_target_s=0.05,
             )
         milliseconds = (time.process_time() - start) / 20 * 1e3
-        print(f"{name:12} {nanoseconds:6.1f} ns a step   {milliseconds:6.2f} ms a replica's bounds")
+        with_points = _profiled(p)
+        start = time.process_time()
+        _many(with_points, 10_000_000)
+        measured = (time.process_time() - start) * 100
+        print(
+            f"{name:12} {nanoseconds:6.1f} ns a step, {measured:6.1f} with a profile   "
+            f"{milliseconds:6.2f} ms a replica's bounds"
+        )
 
 
 if __name__ == "__main__":

@@ -172,10 +172,12 @@ def test_a_closed_loop_gives_its_plain_step_and_a_lone_client_its_prompt(tmp_pat
         ({"request_rate": 4.0}, "not a step: an open loop"),
         ({"max_concurrency": None}, "not a step: an open loop"),
         ({"max_concurrency": 512}, "not a step: a prompt in 200% of its steps"),
+        ({"total_input_tokens": 640 * 16_384}, "not a step: a prompt in 47% of its steps"),
         ({"mean_itl_ms": 17.0}, "not a step: its ITL is 1.9 x its TPOT: the client saw bundles"),
         ({"failed": 100}, "not a step: 100 of its requests failed"),
         ({"completed": 8}, "not a step: fewer requests"),
         ({"tensor_parallel_size": 4}, "not a step: it ran on TP 4"),
+        ({"server_info": {"tp_size": 8}}, "not a step: it ran on TP 8"),
         ({"run_number": -1}, "not a step: a run that failed, or a warm-up"),
     ],
 )
@@ -186,6 +188,26 @@ def test_a_run_that_says_nothing_of_a_step_is_kept_with_its_reason(
     reads = read_profile(tmp_path, "runs.json", OF)
     assert len(points(reads, "decode")) == 1
     assert [reason.startswith(said) for reason in reasons(reads)] == [True]
+
+
+ANY_JSON = st.recursive(
+    st.none() | st.booleans() | st.floats() | st.integers() | st.text(max_size=20),
+    lambda inner: st.lists(inner, max_size=3) | st.dictionaries(st.text(max_size=5), inner, max_size=3),
+    max_leaves=5,
+)
+
+
+@settings(max_examples=100, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@given(st.dictionaries(st.sampled_from([*RUN, *LENGTHS, "latencies", "avg_latency", "tp"]), ANY_JSON, max_size=6))
+def test_whatever_a_result_holds_is_read_or_refused_in_one_line(tmp_path: Path, instead: dict[str, Any]) -> None:
+    for whole in (RUN, {"avg_latency": 1.0, "latencies": [1.0], "input_len": 8, "output_len": 1, "batch_size": 1}):
+        saved(tmp_path, "run.json", whole | instead)
+        try:
+            reads = read_profile(tmp_path, "run.json", OF)
+        except SourceError as error:
+            assert "\n" not in str(error)
+        else:
+            assert points(reads, "decode") or points(reads, "prefill")
 
 
 def test_a_sweeps_summary_is_read_once_and_its_columns_may_be_empty(tmp_path: Path) -> None:
