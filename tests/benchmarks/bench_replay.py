@@ -17,6 +17,7 @@ import sys
 import tempfile
 import time
 from collections.abc import Callable
+from dataclasses import replace
 from datetime import datetime
 from pathlib import Path
 
@@ -41,6 +42,7 @@ SHORT_OF_BLOCKS = EngineLimits(
     kv_blocks=2_500, max_num_seqs=1024, max_num_batched_tokens=8192, max_model_len=16_384, prefix_caching=False
 )
 """A tenth of the pool: requests that are admitted push each other out again."""
+EXCLUSIVE = replace(LIMITS, exclusive_prefill=True)
 CACHING = EngineLimits(kv_blocks=28_000, max_num_seqs=1024, max_num_batched_tokens=8192, max_model_len=16_384)
 
 
@@ -149,6 +151,8 @@ def main() -> dict[str, float]:
         row(key, f"one engine at {factor:g} x the rate", trace.scaled(factor), LIMITS)
     row("replay_azure_preempting_requests_per_cpu_s", "one engine at 4 x, a tenth of the KV pool", trace.scaled(4.0),
         SHORT_OF_BLOCKS)  # fmt: skip
+    row("replay_azure_exclusive_requests_per_cpu_s", "one engine at 4 x, prompts in steps of their own",
+        trace.scaled(4.0), EXCLUSIVE)  # fmt: skip
     prefixed = with_prefixes(trace).scaled(8.0)
     row("replay_azure_full_requests_per_cpu_s", "8 engines, 8 x, 16-token prefixes, ITL", prefixed, CACHING, replicas=8)
     busier = prefixed.scaled(3.0)
