@@ -7,6 +7,7 @@ files share. Does not: files of the same bytes (`pipelines.ingest`), spans twice
 from __future__ import annotations
 
 from importlib import resources
+from typing import cast
 
 import duckdb
 
@@ -17,6 +18,8 @@ OF_ITS_OWN = f"{NOT_A_REQUEST} of its own: "
 """How the reason of a request begins that another file gave before."""
 _LOOKED_AT = 200_000
 """So many requests tell whether a stretch was delivered before; of a longer one a part is looked at first."""
+_ENOUGH = 1_000
+"""With fewer requests of the part in a stretch, all of it is looked at."""
 
 
 def statement(name: str, place: Place | None = None) -> str:
@@ -46,9 +49,11 @@ def refuse_alike(
     if overlaps.is_empty():
         return 0, []
     con.register("stretches", overlaps)
-    every = max(1, rows // _LOOKED_AT)
-    con.execute(statement("compared"), {"source": name, "every": every})
-    seen = con.execute(statement("coincide")).pl()
+    for every in dict.fromkeys((max(1, rows // _LOOKED_AT), 1)):
+        con.execute(statement("compared"), {"source": name, "every": every})
+        seen = con.execute(statement("coincide")).pl()
+        if seen.height == overlaps.height and cast(int, seen["requests"].min()) >= _ENOUGH:
+            break
     again, notes = [], []
     for other, requests, alike, by_chance in seen.iter_rows():
         if alike * 2 >= requests and by_chance * 2 < alike:

@@ -12,6 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from pipelines import delivered
 from tests.pipelines.stores import HEADER, Store, lines, states
 
 Row = tuple[int, int, int]
@@ -150,6 +151,20 @@ def test_what_a_file_gave_comes_back_where_it_is_refused_once_the_file_is_gone(s
     (store.folder / "traces/1.csv").unlink()
     store.ingest("traces")
     assert kept(store) == sorted(various(range(50, 150)))
+    store.accounted()
+
+
+def test_of_long_files_a_part_is_looked_at_first_and_the_answer_is_the_same(
+    store: Store, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(delivered, "_LOOKED_AT", 100)
+    monkeypatch.setattr(delivered, "_ENOUGH", 20)
+    store.put("traces/1.csv", text(various(range(600))))
+    store.put("traces/2.csv", text(various(range(300, 900))))
+    store.put("traces/3.csv", text([(at, 1024, 128) for at in range(600)]))
+    store.put("traces/4.csv", text([(at, 1024, 128) for at in range(600, 900)]))
+    store.put("traces/5.csv", text(various(range(900), seed=1)))
+    assert [file.rows_rejected for file in store.ingest("traces")] == [0, 600, 0, 0, 0]
     store.accounted()
 
 
