@@ -144,11 +144,24 @@ def pending(known: Sequence[Migration] | None = None) -> str:
         for table in stored_tables():
             if table.name not in old:
                 statements += create_statements(table)
+            elif old[table.name] != new[table.name] and table.parts:
+                statements += [_out_of_the_way(table.name, old[table.name]), *create_statements(table)]
             elif old[table.name] != new[table.name]:
-                made_anew = [f"DROP VIEW {identifier(table.name)}", *create_statements(table)]
-                statements += made_anew if table.parts else _rebuild(before, table)
-        statements += [f"DROP TABLE {identifier(name)}" for name in old if name not in new]
+                statements += _rebuild(before, table)
+        statements += [f"DROP {_kind(old[name])} {identifier(name)}" for name in old if name not in new]
     return "".join(f"{statement};\n" for statement in statements)
+
+
+def _kind(definition: Sequence[str]) -> str:
+    return "VIEW" if definition[0].startswith("CREATE VIEW") else "TABLE"
+
+
+def _out_of_the_way(name: str, definition: Sequence[str]) -> str:
+    """A view is dropped; a table that becomes one keeps its rows until the author has said where they go."""
+    if _kind(definition) == "VIEW":
+        return f"DROP VIEW {identifier(name)}"
+    note = f"-- say which parts of {name} take the rows of old_{name}, then drop it\n"
+    return f"{note}ALTER TABLE {identifier(name)} RENAME TO {identifier(f'old_{name}')}"
 
 
 def _rebuild(con: duckdb.DuckDBPyConnection, table: Table) -> list[str]:

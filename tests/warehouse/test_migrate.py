@@ -95,6 +95,24 @@ def test_a_view_is_made_anew_where_its_columns_changed(monkeypatch: pytest.Monke
     assert pending(known=[first, second]) == ""
 
 
+def test_a_table_that_becomes_a_view_keeps_its_rows_for_the_author(monkeypatch: pytest.MonkeyPatch) -> None:
+    number = Column("number", "INTEGER", "its number")
+    names = replace(TINY, name="tiny_name", columns=(number, *TINY.columns), key=("number",))
+    parts = (names, Table("tiny_part", "nothing more", (number,), key=("number",)))
+    view = replace(TINY, parts=parts)
+    monkeypatch.setattr(module, "stored_tables", lambda: iter([*parts, view]))
+    monkeypatch.setattr(module, "ddl", lambda: "".join(map(_script, (*parts, view))))
+    first = Migration(1, "first", _script(TINY))
+    second = Migration(2, "second", pending(known=[first]))
+    assert "-- say which parts of tiny take the rows of old_tiny" in second.sql
+    with scratch() as con:
+        migrate(con, HERE, [first])
+        con.execute("INSERT INTO tiny VALUES ('a')")
+        migrate(con, HERE, [first, second])
+        assert con.execute("SELECT * FROM old_tiny").fetchall() == [("a",)]
+        assert con.execute("SELECT * FROM tiny").fetchall() == []
+
+
 def test_a_new_column_that_may_not_be_null_is_marked_for_the_author(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(module, "stored_tables", lambda: iter([TINY]))
     monkeypatch.setattr(module, "ddl", lambda: _script(TINY))
