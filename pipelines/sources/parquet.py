@@ -12,8 +12,9 @@ import polars as pl
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from pipelines.progress import report
 from pipelines.sources.base import SourceError
-from pipelines.sources.files import Opened
+from pipelines.sources.files import BLOCK_BYTES, Opened
 
 BLOCK_ROWS = 500_000
 FAILURES: tuple[type[BaseException], ...] = (
@@ -82,6 +83,8 @@ def cells(opened: Opened, bound: Mapping[str, str]) -> Iterator[pl.DataFrame]:
                 lines = pl.int_range(first, first + frame.height, dtype=pl.Int64).alias("line")
                 yield frame.select(lines, pl.exclude(pl.Struct), pl.col(pl.Struct).struct.json_encode())
                 first += frame.height
+                if opened.size_bytes > BLOCK_BYTES:
+                    report(f"reading {opened.name} (rows)", first - 1, file.metadata.num_rows)
     except FAILURES as error:
         raise _damaged(opened, error) from None
 

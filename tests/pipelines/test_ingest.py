@@ -14,7 +14,7 @@ import pytest
 
 from pipelines.ingest import ingest_source
 from pipelines.progress import listening
-from pipelines.sources import files, read_trace
+from pipelines.sources import files, parquet, read_trace
 from pipelines.sources.base import SourceError
 from pipelines.sources.locations import find
 from pipelines.workspace import TraceSpec
@@ -188,6 +188,18 @@ def test_progress_is_told_in_mebibytes_and_files(store: Store, monkeypatch: pyte
     assert [done for stage, done, _ in told if stage == "files of traces"] == [0, 1, 2]
     read = [done for stage, done, _ in told if stage == "reading big.csv (MiB)"]
     assert read == sorted(read) and len(set(read)) > 2 and read[-1] == path.stat().st_size // 2**20
+
+
+def test_progress_of_parquet_is_told_in_rows(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    told: list[tuple[str, int, int]] = []
+    columns = {"TIMESTAMP": "arrival_at", "ContextTokens": "isl_tokens", "GeneratedTokens": "osl_tokens"}
+    frame = pl.read_csv(lines(5, requests=2500).encode(), infer_schema=False).rename(columns)
+    frame.write_parquet(store.folder / "big.parquet")
+    monkeypatch.setattr(parquet, "BLOCK_BYTES", 1)
+    monkeypatch.setattr(parquet, "BLOCK_ROWS", 1000)
+    with listening(lambda stage, done, total: told.append((stage, done, total))):
+        store.ingest("big.parquet")
+    assert told == [("reading big.parquet (rows)", done, 2500) for done in (1000, 2000, 2500)]
 
 
 def test_a_day_is_read_alone_and_a_late_file_when_its_day_is_run_again(store: Store) -> None:
