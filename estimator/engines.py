@@ -61,7 +61,8 @@ class EngineSettings:
 
     `gpu_memory_utilization` is vLLM's flag, SGLang's mem_fraction_static or TensorRT-LLM's
     free_gpu_memory_fraction: shares of different things (`estimator.memory`). `exclusive_prefill`: prompts are computed
-    in steps of their own while decodes wait, as SGLang does without --enable-mixed-chunk.
+    in steps of their own while decodes wait, as SGLang does without --enable-mixed-chunk. `output_reserve`: share of
+    what running requests have still to generate that the engine keeps room for when it admits one.
     """
 
     engine: str
@@ -75,6 +76,7 @@ class EngineSettings:
     chunked_prefill: bool
     prefix_caching: bool
     exclusive_prefill: bool = False
+    output_reserve: float = 0.0
     speculative_tokens: int = 0
     enforce_eager: bool = False
     provenance: Mapping[str, tuple[str, str]] = field(default_factory=dict)
@@ -199,6 +201,7 @@ def resolve_settings(
         chunked_prefill=chunked,
         prefix_caching=flag("prefix_caching", caching.value > 0, caching.label, caching.source),
         exclusive_prefill=flag("exclusive_prefill", alone.value > 0, alone.label, alone.source),
+        output_reserve=number("output_reserve", 0.0, 0.0, 1.0, "room for what is known of a request"),
         speculative_tokens=int(number("speculative_tokens", 0, 0, 1000, "no speculative decoding")),
         enforce_eager=flag("enforce_eager", False, "assumed", "CUDA graphs are on by default"),
         provenance=provenance,

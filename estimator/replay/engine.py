@@ -195,6 +195,9 @@ def complete(f: Fleet, e: int) -> int:
         else:
             start_decode(f, e, r)
     g.prefills = kept
+    if f.rules[0].reserve > 0.0:
+        # Answers got on, so that less room is kept for them.
+        g.shut = 0
     return ended
 
 

@@ -54,6 +54,7 @@ def new_fleet(
         else limits.max_model_len,
         chunked=limits.chunked_prefill,
         exclusive=limits.exclusive_prefill,
+        reserve=limits.output_reserve,
         caching=limits.prefix_caching,
         window=window,
         fast=fast_forward,

@@ -15,7 +15,9 @@ class EngineLimits:
     `priority_scheduling` the queue and the choice of whom to preempt go by priority, then arrival. `max_waiting`
     (longest queue) and `max_outstanding` (queue and running) turn away what exceeds them; 0 sets no such limit.
     With `exclusive_prefill` prompts are computed in steps of their own and decodes wait (SGLang's default): the token
-    budget is the prompts' alone.
+    budget is the prompts' alone. With an `output_reserve` a request waits until there is room for its whole answer too,
+    beside that share of what the running ones have still to generate (SGLang's new_token_ratio; 4,096 tokens of an
+    answer count at most); an engine with nothing to run takes it regardless.
     Raises ValueError for limits no engine starts with.
     """
 
@@ -31,6 +33,7 @@ class EngineLimits:
     max_waiting: int = 0
     max_outstanding: int = 0
     exclusive_prefill: bool = False
+    output_reserve: float = 0.0
 
     def __post_init__(self) -> None:
         """Check what vLLM checks at start-up (`SchedulerConfig`, 0.11)."""
@@ -40,6 +43,8 @@ class EngineLimits:
         for name in ("long_prefill_threshold", "max_waiting", "max_outstanding"):
             if getattr(self, name) < 0:
                 raise ValueError(f"{name} is {getattr(self, name)}: it must be 0 (none) or more")
+        if not 0.0 <= self.output_reserve <= 1.0:
+            raise ValueError(f"output_reserve is {self.output_reserve}: it must be a share, from 0 (none) to 1")
         if self.max_num_batched_tokens < self.max_num_seqs and not self.exclusive_prefill:
             raise ValueError(
                 f"max_num_batched_tokens ({self.max_num_batched_tokens}) is below max_num_seqs ({self.max_num_seqs}): "
@@ -63,6 +68,7 @@ class EngineLimits:
             chunked_prefill=settings.chunked_prefill,
             prefix_caching=settings.prefix_caching and prefix_caching,
             exclusive_prefill=settings.exclusive_prefill,
+            output_reserve=settings.output_reserve,
         )
 
     @property

@@ -6,8 +6,9 @@ Belongs here: rules of the scheduler on budget, order, preemption and admission.
 With exclusive prefill (SGLang without --enable-mixed-chunk: `Scheduler.get_next_batch_to_run`, `PrefillAdder`) a step
 holds prompts alone while there are any: the one half-way first, then the queue as far as the budget, sequences and
 blocks go; decodes have a step when no prompt can be worked on. A request that lacks nothing but the token it is sampled
-from is a decode whatever it was before. Not modelled: SGLang also keeps room for a share of the answers that run
-(new_token_ratio), so that it preempts less than this does where KV is short.
+from is a decode whatever it was before. SGLang also keeps room for answers: `reserve` is its new_token_ratio where it
+settles. That it starts higher after an idle moment and a retraction is not modelled, nor that it retracts whom has
+least of its answer and sends them behind the queue.
 """
 
 from __future__ import annotations
@@ -28,6 +29,7 @@ from estimator.replay.state import (
     DECODE,
     NONE,
     PREFILL,
+    RESERVED_TOKENS,
     UNLIMITED,
     Fleet,
 )
@@ -198,6 +200,21 @@ def _adapter_in_the_way(f: Fleet, e: int, a: int) -> bool:
 
 
 @inner
+def _kept_free(f: Fleet, e: int) -> float:
+    """Tokens that room is kept for: a share of what running requests have still to generate."""
+    g = f.engines[e]
+    tokens = 0
+    r = g.head
+    while r != NONE:
+        q = f.requests[r]
+        left = q.finish_step - g.steps if q.place == DECODE else q.osl - q.generated
+        tokens += min(left, RESERVED_TOKENS)
+        r = q.after
+    kept: float = f.rules[0].reserve * tokens
+    return kept
+
+
+@inner
 def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912, PLR0915
     """Requests move from the queue to the running list while budget, sequences and blocks last; no look-past.
 
@@ -206,6 +223,10 @@ def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912
     rules = f.rules[0]
     g = f.engines[e]
     g.limit = UNLIMITED
+    kept_free = 0.0
+    if rules.reserve > 0.0 and g.waiting > 0 and g.shut == 0:
+        kept_free = _kept_free(f, e)
+    answers = 0
     passed = NONE
     while g.waiting > 0 and g.limit == UNLIMITED:
         if g.running >= rules.max_num_seqs:
@@ -245,7 +266,14 @@ def admit(f: Fleet, e: int, now_s: float, budget: int) -> None:  # noqa: PLR0912
                 g.limit = BY_TOKENS
                 break
             chunk = budget
-        if held == 0 and blocks_for(known, rules.block_tokens) - hits + idle > free_blocks(g):
+        need = blocks_for(known, rules.block_tokens) - hits + idle
+        short = need > free_blocks(g)
+        if rules.reserve > 0.0:
+            # Answers of those admitted in this step have room whole.
+            answers += min(q.osl - q.generated, RESERVED_TOKENS)
+            room = (free_blocks(g) - need) * rules.block_tokens - answers
+            short |= g.running > 0 and room < kept_free
+        if held == 0 and short:
             g.limit = BY_BLOCKS
             g.shut = BY_BLOCKS
             break

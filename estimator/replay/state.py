@@ -45,6 +45,9 @@ SERIES_BINS = 512
 
 DRAFTS_MAX = 31
 
+RESERVED_TOKENS = 4096
+"""Most tokens of an answer that room is kept for (SGLANG_CLIP_MAX_NEW_TOKENS_ESTIMATION)."""
+
 # What happens to a replica: it takes no new requests, it is gone with all it holds, it is there again, empty.
 CLOSE, KILL, OPEN = range(3)
 
@@ -174,6 +177,7 @@ RULES = np.dtype(
         ("max_num_batched_tokens", "i8"),
         ("long_prefill_threshold", "i8"),  # most prompt tokens of one request in a step
         ("window", "i8"),  # tokens a windowed layer attends to
+        ("reserve", "f8"),  # share of what running requests have to generate that room is kept for; 0: admit regardless
         ("max_waiting", "i8"),  # longest queue of an engine
         ("max_outstanding", "i8"),  # most requests at an engine, running or queued
         ("drafts", "i8"),  # tokens drafted a decode step

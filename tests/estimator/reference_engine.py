@@ -115,6 +115,9 @@ class Engine:
     def admit(self) -> None:  # noqa: PLR0912
         """The head of the queue while budget, sequences and blocks last; past those whose adapter is in the way."""
         pool, size = self.pool, self.size
+        reserve = self.limits.output_reserve
+        kept_free = reserve * sum(min(q.osl - q.generated, 4096) for q in self.running)
+        answers = 0
         for request in list(self.waiting):
             if self.budget() <= 0 or len(self.running) >= self.limits.max_num_seqs:
                 return
@@ -122,6 +125,7 @@ class Engine:
             full = self.adapters is not None and len(in_use) >= self.adapters.max_loras
             if full and request.adapter not in in_use | {-1}:
                 continue
+            answers += min(request.osl - request.generated, 4096)
             if request.landed:
                 self.go_on(request, in_use)
                 continue
@@ -138,7 +142,10 @@ class Engine:
             n = min(left, self.limits.long_prefill_threshold or left, self.budget())
             if self.limits.exclusive_prefill and left == 1 and (request.generated or request.handed):
                 n = 0
-            if math.ceil(request.known / size) - hits + idle_hits > pool.free():
+            need = math.ceil(request.known / size) - hits + idle_hits
+            if need > pool.free():
+                return
+            if reserve and self.running and (pool.free() - need) * size - answers < kept_free:
                 return
             if request.remote:
                 more = 0
@@ -393,7 +400,11 @@ def serve(
         if not engine.running and (stuck or not engine.waiting):
             nexts = [q.ready_s for q in engine.loading] + [q.arrival_s for q in list(coming)[:1]]
             engine.now = max(engine.now, min(nexts))
+            queued = len(engine.waiting)
             arrivals_until(engine.now)
+            if len(engine.waiting) == queued and not any(q.ready_s <= engine.now for q in engine.loading):
+                # Who is turned away wakes nobody.
+                continue
         engine.cancel()
         engine.land()
         if not engine.running and not engine.waiting:

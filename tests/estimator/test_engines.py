@@ -41,3 +41,12 @@ def test_how_that_is_known_is_said() -> None:
     assert settings_of("sglang", "0.5.9", exclusive_prefill=False).provenance["exclusive_prefill"][0] == "assumed"
     with pytest.raises(UnknownEngine, match="exclusive_prefill is 'no'"):
         settings_of("sglang", "0.5.9", exclusive_prefill="no")
+
+
+def test_sglang_keeps_room_for_answers_when_it_admits_a_request() -> None:
+    assert settings_of("vllm", "0.19.0").output_reserve == 0.0
+    sglang = settings_of("sglang", "0.5.9")
+    assert sglang.output_reserve == EngineLimits.of(sglang, 1000).output_reserve == pytest.approx(0.7 * 0.14)
+    assert "new_token_ratio" in sglang.provenance["output_reserve"][1]
+    with pytest.raises(ValueError, match="must be a share"):
+        EngineLimits(10, 1, 1, 1, output_reserve=1.5)

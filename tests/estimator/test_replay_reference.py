@@ -41,6 +41,7 @@ def test_every_request_sees_the_times_the_rules_give_it(
         max_model_len=90,
         prefix_caching=caching,
         exclusive_prefill=data.draw(st.booleans()),
+        output_reserve=data.draw(st.sampled_from([0.0, 0.0, 0.098, 0.7])),
     )
     step = physical_step(window_tokens=window)
     agree(workload, step, limits)
@@ -95,6 +96,7 @@ def test_every_option_and_all_of_them_together_give_the_times_the_rules_give(dat
         max_model_len=90,
         prefix_caching=data.draw(st.booleans()),
         exclusive_prefill=data.draw(st.booleans()),
+        output_reserve=data.draw(st.sampled_from([0.0, 0.0, 0.098, 0.7])),
         long_prefill_threshold=often(st.integers(1, 20), 0),
         priority_scheduling=data.draw(st.booleans()),
         max_waiting=often(st.integers(1, 6), 0),
@@ -126,6 +128,7 @@ def test_loads_beside_the_steps_give_the_times_the_rules_give(data: st.DataObjec
         max_num_batched_tokens=data.draw(st.sampled_from([12, 100])),
         max_model_len=90,
         exclusive_prefill=data.draw(st.booleans()),
+        output_reserve=data.draw(st.sampled_from([0.0, 0.0, 0.098, 0.7])),
         priority_scheduling=data.draw(st.booleans()),
         max_waiting=data.draw(st.sampled_from([0, 0, 5])),
     )

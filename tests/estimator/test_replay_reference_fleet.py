@@ -40,6 +40,7 @@ def limits_of(data: st.DataObject, **given_limits: Any) -> EngineLimits:
         "max_model_len": 90,
         "prefix_caching": data.draw(st.booleans()),
         "exclusive_prefill": data.draw(st.booleans()),
+        "output_reserve": data.draw(st.sampled_from([0.0, 0.0, 0.098])),
         "long_prefill_threshold": data.draw(st.sampled_from([0, 0, 9])),
         "priority_scheduling": data.draw(st.booleans()),
         "max_waiting": data.draw(st.sampled_from([0, 0, 3])),
