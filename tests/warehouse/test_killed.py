@@ -1,4 +1,4 @@
-"""A publishing process killed at any instant leaves whole versions, finishes what it began, and litters nothing."""
+"""Processes killed at any instant leave whole versions and whole tables, finish what was begun, and litter nothing."""
 
 from __future__ import annotations
 
@@ -10,11 +10,15 @@ import sys
 import time
 from pathlib import Path
 
+import duckdb
+import pytest
+
 from tests.conftest import ROOT
-from tests.warehouse.rows import publish_one
+from tests.warehouse.rows import publish_one, valid_rows
 from warehouse.connection import Warehouse
+from warehouse.migrate import migrate, migrations
 from warehouse.publish import settle_workbooks
-from warehouse.registry import tables
+from warehouse.registry import table, tables
 
 _PUBLISHER = """
 import sys
@@ -25,6 +29,13 @@ from warehouse.connection import Warehouse
 while True:
     print("next", flush=True)
     publish_one(Warehouse(Path(sys.argv[1])), Path(sys.argv[2]))
+"""
+_MIGRATOR = """
+import os, signal, sys
+from pathlib import Path
+from warehouse.connection import Warehouse
+with Warehouse(Path(sys.argv[1])).writer():
+    os.kill(os.getpid(), signal.SIGKILL)
 """
 KILLS = 15
 
@@ -44,6 +55,20 @@ def test_a_publisher_killed_at_any_instant_leaves_only_whole_versions(drafted: W
     assert publish_one(patient, plans).version == seen + 1
     assert _assert_all_whole(patient, plans) == seen + 1
     assert {file.name for file in drafted.path.parent.iterdir()} <= {"plans", "capsheet.duckdb", "capsheet.duckdb.wal"}
+
+
+@pytest.mark.parametrize("migrated", [0, 1])
+def test_a_migration_killed_before_its_file_is_closed_leaves_one_that_opens(tmp_path: Path, migrated: int) -> None:
+    database = tmp_path / "capsheet.duckdb"
+    if migrated:
+        with duckdb.connect(database) as con:
+            migrate(con, database, migrations()[:migrated])
+            con.register("older", valid_rows(table("request"), 3))
+            con.execute("INSERT INTO request BY NAME SELECT * FROM older")
+    killed = subprocess.run([sys.executable, "-c", _MIGRATOR, str(database)], cwd=ROOT, check=False)
+    assert killed.returncode == -signal.SIGKILL
+    with Warehouse(database).reader() as con:
+        assert con.execute("SELECT count(*) FROM request").fetchall() == [(3 * migrated,)]
 
 
 def _publish_and_kill(database: Path, plans: Path, delay_s: float) -> None:
