@@ -29,12 +29,13 @@ _SETTINGS = (
     Column("Longest context, tokens", styles.COUNT), Column("Sequences at once", styles.COUNT),
     Column("Tokens a step", styles.COUNT), Column("KV cache per replica, tokens", styles.COUNT), Column("Weights"),
     Column("KV cache type"), Column("Engine"), Column("Version"), Column("Label"), Column("Model"),
+    Column("Step times rest on"),
 )  # fmt: skip
 
 
 def write(workbook: Workbook, decisions: list[Decision], drivers: Drivers, cost: CostBlock, subtitle: str) -> Page:
     """The sheet."""
-    page = Page(workbook, "Candidates", (15, 6, 31, 16, 11, 11, 9, 9, 11, 11, 12, 15, 10, 10, 10, 10, 46))
+    page = Page(workbook, "Candidates", (15, 6, 31, 16, 11, 11, 9, 9, 11, 11, 12, 15, 10, 10, 10, 10, 46, 46))
     page.head("Candidates: what was considered, best first", subtitle)
     ranking: list[list[Value | FromRow]] = []
     settings: list[list[Value]] = []
@@ -45,7 +46,8 @@ def write(workbook: Workbook, decisions: list[Decision], drivers: Drivers, cost:
                 [row["service"], rank, row["candidate_id"], row["gpu_id"], row["tp"], row["gpus_per_replica"],
                  row["gpu_memory_utilization"], row["max_model_len"], row["max_num_seqs"],
                  row["max_num_batched_tokens"], row["kv_budget_tokens"], row["precision"], row["kv_cache_dtype"],
-                 row["engine"], row["engine_version"], row["label"], row["model_id"]]
+                 row["engine"], row["engine_version"], row["label"], row["model_id"],
+                 row["step_time_source"]]
             )  # fmt: skip
     page.section(
         "Ranking",

@@ -45,6 +45,7 @@ def candidate(service: str, gpu: str, tp: int, precision: str, status: str, reas
         "kv_cache_dtype": "auto", "engine": "vllm", "engine_version": "0.19.0", "gpus_per_replica": tp,
         "gpu_memory_utilization": 0.9, "max_model_len": 8192, "max_num_seqs": 1024, "max_num_batched_tokens": 8192,
         "label": "estimated", "usd_per_gpu_hour": PRICES[gpu],
+        "step_time_source": "physics x fitted coefficients" if status != "not_possible" else None,
     }  # fmt: skip
     row.update(more)
     if row.get("replicas") is not None:
@@ -69,6 +70,7 @@ def candidate_rows() -> list[dict[str, Any]]:
         candidate("chat", "H200-SXM", 1, "bf16", "feasible", "meets the SLO at 21.0 USD/h, 0.35 USD/h above the chosen one",
                   replicas=6, **_measured(905_312, 612.4, 280.13, 23.9, 5.41, "TPOT (L)", 13.37123456789, 1)),
         candidate("chat", "H100-SXM", 1, "bf16", "chosen", best, replicas=7,
+                  step_time_source="measured by steps.csv: decode 1-512 sequences x 200-4,000 tokens; physics elsewhere",
                   **_measured(437_904, 296.2, 204.9, 24.123456789, 7.2987654321, "TPOT (L)", 10.04, 1)),
         candidate("chat", "L40S", 1, "bf16", "short_of_slo", "one replica keeps TTFT p99 inside 2000 ms only below 0.4 requests/s",
                   **_measured(131_520, 89.0, 12.1, 88.4, 21.9, "TTFT", 0.38, 1)),

@@ -131,6 +131,13 @@ def test_candidates_are_ranked_by_status_then_cost(sample_bytes: bytes) -> None:
     ]  # fmt: skip
 
 
+def test_each_candidate_says_what_its_step_times_rest_on(sample_bytes: bytes) -> None:
+    rows = reading.table_rows(reading.opened(sample_bytes, values=True), "Candidates", "t_settings")
+    chat = [r["Step times rest on"] for r in rows if r["Service"] == "chat"]
+    assert chat[0].startswith("measured by steps.csv") and set(chat[1:]) == {"physics x fitted coefficients"}
+    assert [r["Step times rest on"] for r in rows if r["Configuration"].startswith("L40S/tp8")] == [None]
+
+
 def test_a_service_without_a_configuration_is_named_and_left_out_of_the_cost() -> None:
     book = reading.opened(build_workbook(many_services(20), CREATED_AT), values=True)
     rows = reading.table_rows(book, "Summary", "t_summary")
