@@ -7,6 +7,7 @@ separated pools (`separated`).
 from __future__ import annotations
 
 from collections.abc import Mapping
+from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -66,6 +67,21 @@ def closed_loop(case: ServingCase) -> Composition:
     return per_rank(found, layout.dp)
 
 
+def _seated(case: ServingCase) -> ServingCase:
+    """The case with no more sequences at once than its KV cache holds at the mean context of a request: others wait.
+
+    Not of SGLang: the share of memory its pool gets is set by each launch script, and measured runs hold up to four
+    times what its default leaves.
+    """
+    layout, protocol = case.layout, case.protocol
+    if case.kv_tokens is None or case.engine in EXCLUSIVE_PREFILL:
+        return case
+    context = (case.isl_tokens + case.osl_tokens / 2) * (1 + protocol.shortest_ratio) / 2
+    seats = max(1, int(case.kv_tokens // context))
+    most = min(seats, layout.batch or case.max_num_seqs * layout.dp)
+    return replace(case, layout=replace(layout, batch=most))
+
+
 def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, float | None]:
     """Mean TTFT, TPOT and E2E in milliseconds (and TTFT P99 in an open loop), by metric of METRICS.
 
@@ -79,7 +95,7 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
     p = parameters(case, coefficients)
     if case.protocol.concurrency is None:
         return _open_loop(case, p, request_s(case, coefficients), coefficients["first_token_steps"])
-    ttft_s, tpot_s = closed_loop(case).seconds(p)
+    ttft_s, tpot_s = closed_loop(_seated(case)).seconds(p)
     ttft_s += request_s(case, coefficients) + (case.admission_wait_steps + coefficients["first_token_steps"]) * tpot_s
     return _answer(case, ttft_s, tpot_s, None)
 
@@ -126,7 +142,9 @@ def _open_loop(case: ServingCase, p: Floats, outside_s: float, trailing: float) 
 def _answer(case: ServingCase, ttft_s: float, tpot_s: float, ttft_p99_ms: float | None) -> dict[str, float | None]:
     osl = case.osl_tokens * (case.protocol.shortest_ratio + 1) / 2
     e2e_s = ttft_s + max(0.0, osl - 1) * tpot_s
-    return dict(zip(METRICS, (ttft_s * 1e3, tpot_s * 1e3, e2e_s * 1e3, ttft_p99_ms), strict=True))
+    # An answer of one token has no time between tokens.
+    tpot_ms = tpot_s * 1e3 if case.osl_tokens > 1 else None
+    return dict(zip(METRICS, (ttft_s * 1e3, tpot_ms, e2e_s * 1e3, ttft_p99_ms), strict=True))
 
 
 def _range(tokens: float, shortest: float, longest: float) -> tuple[int, int]:
