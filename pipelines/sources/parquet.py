@@ -17,6 +17,8 @@ from pipelines.sources.base import SourceError
 from pipelines.sources.files import BLOCK_BYTES, Opened
 
 BLOCK_ROWS = 500_000
+BLOCK_MEMORY_BYTES = 64 * 2**20
+"""What the cells of a block may take in memory, by the file's own account; readings and copies come on top."""
 FAILURES: tuple[type[BaseException], ...] = (
     pl.exceptions.PolarsError,
     OSError,
@@ -76,7 +78,8 @@ def cells(opened: Opened, bound: Mapping[str, str]) -> Iterator[pl.DataFrame]:
     first = 1
     try:
         with pq.ParquetFile(opened.path) as file:
-            for batch in file.iter_batches(BLOCK_ROWS, columns=list(bound.values())):
+            columns = list(bound.values())
+            for batch in file.iter_batches(_rows_at_once(file.metadata, columns), columns=columns):
                 frame = cast(pl.DataFrame, pl.from_arrow(batch)).rename(
                     {column: name for name, column in bound.items()}
                 )
@@ -87,6 +90,19 @@ def cells(opened: Opened, bound: Mapping[str, str]) -> Iterator[pl.DataFrame]:
                     report(f"reading {opened.name} (rows)", first - 1, file.metadata.num_rows)
     except FAILURES as error:
         raise _damaged(opened, error) from None
+
+
+def _rows_at_once(metadata: pq.FileMetaData, columns: Collection[str]) -> int:
+    """How many rows make a block: fewer where a row is wide, as one with hundreds of block hashes is.
+
+    A value counts what the file takes for it and eight bytes, since a dictionary may hold what it is written out to.
+    """
+    named, held = tuple(f"{column}." for column in columns), 0
+    for group in map(metadata.row_group, range(metadata.num_row_groups)):
+        for chunk in map(group.column, range(group.num_columns)):
+            if f"{chunk.path_in_schema}.".startswith(named):
+                held += chunk.total_uncompressed_size + 8 * chunk.num_values
+    return min(BLOCK_ROWS, max(1, BLOCK_MEMORY_BYTES * metadata.num_rows // max(1, held)))
 
 
 def _damaged(opened: Opened, error: BaseException) -> SourceError:

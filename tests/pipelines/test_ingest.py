@@ -202,6 +202,24 @@ def test_progress_of_parquet_is_told_in_rows(store: Store, monkeypatch: pytest.M
     assert told == [("reading big.parquet (rows)", done, 2500) for done in (1000, 2000, 2500)]
 
 
+def test_blocks_of_parquet_hold_fewer_rows_where_rows_are_wide(store: Store, monkeypatch: pytest.MonkeyPatch) -> None:
+    hashes = [list(range(200)) for _ in range(1000)]  # a dictionary of 200 in the file, 200,000 in memory
+    narrow = pl.DataFrame({"arrival_s": range(1000), "isl_tokens": [5] * 1000, "osl_tokens": [5] * 1000})
+    narrow.write_parquet(store.folder / "narrow.parquet")
+    narrow.with_columns(pl.Series("prefix_hashes", hashes), prefix_block_tokens=16).write_parquet(
+        store.folder / "wide.parquet"
+    )
+    monkeypatch.setattr(parquet, "BLOCK_MEMORY_BYTES", 200_000)
+    monkeypatch.setattr(parquet, "BLOCK_BYTES", 1)
+    told: list[str] = []
+    with listening(lambda stage, _done, _total: told.append(stage)):
+        store.ingest("narrow.parquet")
+        store.ingest("wide.parquet")
+    assert told.count("reading narrow.parquet (rows)") == 1
+    assert told.count("reading wide.parquet (rows)") > 8
+    assert store.rows("SELECT sum(len(prefix_hashes))::INT AS n FROM request")[0]["n"] == 200_000
+
+
 def test_a_day_is_read_alone_and_a_late_file_when_its_day_is_run_again(store: Store) -> None:
     workspace = "workspace: w\nservices:\n" + SERVICE.replace("source: trace.csv", "source: traces")
     store.put("capsheet.yaml", workspace)
