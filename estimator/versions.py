@@ -6,10 +6,12 @@ Belongs here: comparing versions. Does not: which catalogue row wins (`engines`,
 from __future__ import annotations
 
 import re
+from functools import lru_cache
 
 Version = tuple[int, ...]
 
 
+@lru_cache(maxsize=4096)
 def version_key(version: str) -> Version:
     """A version as comparable numbers, suffixes dropped; empty when it holds no number (the newest).
 

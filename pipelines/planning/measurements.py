@@ -29,13 +29,15 @@ class Measurements:
 
 
 def read_measurements(file: Path) -> Measurements:
-    """The rows of a CSV file of measurements and their kind.
+    """The rows of a CSV file of measurements and their kind; semicolons or tabs may stand for its commas.
 
     Raises SourceError when it cannot be read, or holds no kind of measurement that is predicted.
     """
     opened = open_source(file, str(file))
     try:
-        reader = csv.DictReader(io.StringIO(read_all(opened).decode("utf-8-sig"), newline=""), strict=True)
+        text = read_all(opened).decode("utf-8-sig")
+        delimiter = max(",;\t", key=text.partition("\n")[0].count)
+        reader = csv.DictReader(io.StringIO(text, newline=""), delimiter=delimiter, strict=True)
         header = [(name or "").strip() for name in reader.fieldnames or []]
         reader.fieldnames = header
         rows = [

@@ -239,6 +239,14 @@ def test_a_file_of_no_known_kind_is_one_line(tmp_path: Path, content: bytes) -> 
     assert "\n" not in str(failure.value) and "bad.csv" in str(failure.value)
 
 
+@pytest.mark.parametrize("delimiter", [";", "\t"])
+def test_a_spreadsheets_semicolons_or_tabs_are_commas(tmp_path: Path, delimiter: str) -> None:
+    file = file_of(tmp_path, *sweep(CLOSED, 4, 8))
+    plain = read_measurements(file)
+    file.write_text("\ufeff" + file.read_text(encoding="utf-8").replace(",", delimiter), encoding="utf-8")
+    assert read_measurements(file) == plain
+
+
 def test_cells_too_many_or_too_few_lose_no_row(tmp_path: Path) -> None:
     file = tmp_path / "ragged.csv"
     cells = list(CLOSED.values())

@@ -197,10 +197,35 @@ def test_a_quantised_sibling_is_its_base_model_in_that_scheme() -> None:
 @pytest.mark.parametrize(
     ("name", "gpu_id"),
     [("b200_sxm", "B200-SXM"), ("gb200", "GB200"), ("H100 80GB (GKE)", "H100-SXM"), ("A100-80GB", "A100-80GB-SXM"),
-     ("RTX4090-24GB", "RTX-4090"), ("RTXPRO6000-96GB", "RTX-PRO-6000-Blackwell-Server"), ("H200", "H200-SXM")],
+     ("RTX4090-24GB", "RTX-4090"), ("RTXPRO6000-96GB", "RTX-PRO-6000-Blackwell-Server"), ("H200", "H200-SXM"),
+     ("8xH100", "H100-SXM"), ("4 x GB200", "GB200")],
 )  # fmt: skip
 def test_accelerators_go_by_many_names(name: str, gpu_id: str) -> None:
     assert case_of(CLOSED, gpu=name).accelerator.gpu_id == gpu_id
+
+
+@pytest.mark.parametrize(
+    ("name", "engine"),
+    [("vLLM", "vllm"), ("vllm-v1", "vllm"), ("dynamo-vllm", "vllm"), ("SGLang", "sglang"), ("dynamo-sglang", "sglang"),
+     ("TRTLLM", "tensorrt-llm"), ("TensorRT-LLM", "tensorrt-llm"), ("trt-llm 1.0", "tensorrt-llm"),
+     ("dynamo-trt", "tensorrt-llm")],
+)  # fmt: skip
+def test_engines_go_by_many_names(name: str, engine: str) -> None:
+    assert case_of(CLOSED, engine=name).engine == engine
+
+
+@pytest.mark.parametrize(
+    ("label", "precision"),
+    [("FP8", "fp8"), ("float8_e4m3fn", "fp8"), ("fp8_block", "fp8"), ("bfloat16", "bf16"), ("auto", "bf16"),
+     ("FP16/BF16", "bf16"), ("AWQ", "int4"), ("w4a16", "int4"), ("nvfp4", "fp4")],
+)  # fmt: skip
+def test_precisions_go_by_many_labels(label: str, precision: str) -> None:
+    assert case_of(CLOSED, precision=label).precision == precision
+
+
+def test_expert_groups_that_the_gpus_cannot_be_cut_into_are_told() -> None:
+    row = read(MOE, tp_size="2", attention_dp_size="1", moe_tp_size="1", moe_ep_size="4")
+    assert row.skipped == "moe_ep_size 4 does not divide the 2 GPUs of tp_size x attention_dp_size"
 
 
 @pytest.mark.parametrize(
@@ -261,6 +286,8 @@ def test_the_tpot_of_a_stage_is_worked_out_of_its_end_to_end_time() -> None:
 def test_a_name_without_a_config_is_looked_for_under_other_names_of_its_shape() -> None:
     row = read(MIXED, model="nvidia/Llama-3.1-405B-Instruct", tp="8", n_gpus="8")
     assert row.case is not None and any("405B" in said for said in row.assumed)
+    scout = read(MIXED, model="Llama-4-Scout")
+    assert scout.case is not None and any("Llama-4-Scout-17B-16E" in said for said in scout.assumed)
 
 
 def test_a_case_says_how_many_tokens_its_cache_holds() -> None:
@@ -287,7 +314,9 @@ def test_a_collection_holds_stages_bursts_and_what_is_not_predicted() -> None:
     [({"concurrency": ""}, "concurrency"), ({"concurrency": "-4"}, "concurrency"), ({"concurrency": "nan"}, "concur"),
      ({"isl": "1e99"}, "isl"), ({"osl": "many"}, "osl"), ({"tp_size": "2.5"}, "tp_size"), ({"gpu": "H900"}, "gpu"),
      ({"gpu": ""}, "gpu"), ({"engine": "tgi"}, "engine"), ({"model": "no/ne"}, "config"), ({"model": ""}, "model"),
-     ({"mode": "both"}, "mode"), ({"isl": "1e6"}, "more than the model's"), ({"concurrency": "1e6"}, "clients")],
+     ({"mode": "both"}, "mode"), ({"isl": "1e6"}, "more than the model's"), ({"concurrency": "1e6"}, "clients"),
+     ({"concurrency": "16000", "isl": "100000"}, "tokens of theirs"),
+     ({"gpu": "rtx_3090"}, "RTX-3090: the catalogue has no bandwidth"), ({"precision": "mixed"}, "precision")],
 )  # fmt: skip
 def test_a_cell_that_cannot_be_read_skips_its_row_naming_what(changes: dict[str, str], word: str) -> None:
     row = read(CLOSED, **changes)

@@ -7,23 +7,28 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field, replace
+from functools import cache
 
 from estimator.engines import EngineSettings, resolve_settings
 from estimator.hardware import Accelerator, resolve_gpu
 from estimator.memory import memory_account
 from estimator.serving import Layout, Protocol, ServingCase
-from pipelines.planning.catalog import Catalog
+from estimator.serving.intervals import SPREAD
+from estimator.step_time import ADJUSTMENT, COEFFICIENT_UNITS
+from pipelines.planning.catalog import Catalog, Rows, shipped
 from pipelines.planning.serving.cells import Unreadable
 from pipelines.planning.serving.models import Served
 from pipelines.sources.base import shown
 
-_ENGINES = {"vllm": "vllm", "sglang": "sglang", "trtllm": "tensorrt-llm", "tensorrtllm": "tensorrt-llm"}
+_ENGINES = {"vllm": "vllm", "sglang": "sglang", "trt": "tensorrt-llm", "tensorrt": "tensorrt-llm"}
+"""What the letters of an engine's name begin with, those of a front before it (`dynamo-trt`) left out."""
 LENGTH_MARGIN = 200
 """Tokens a benchmark's server is given beyond the lengths it is sent, as the public sweeps do."""
-MOST_CLIENTS = 32_768
-"""Clients of one worker at most: beyond, a row takes seconds, and no engine runs as many sequences."""
+MOST_CLIENTS, MOST_TOKENS = 16_384, 1e9
+"""Clients of one worker, and tokens of their requests, at most: beyond, a row takes many seconds, and no engine holds
+as much."""
 _VERSION = re.compile(r"\d+\.\d+(\.\d+)?((\.|-)?(rc|post|dev|a|b|pre)\d*)*")
 
 
@@ -45,19 +50,30 @@ class Lookups:
     _accelerators: dict[str, Accelerator | None] = field(default_factory=dict)
     _settings: dict[object, EngineSettings] = field(default_factory=dict)
     _capacities: dict[object, float | None] = field(default_factory=dict)
+    _profile: Rows = ()
+
+    def __post_init__(self) -> None:
+        """Keep the profile's rows of settings and memory: those of step times are several times as many."""
+        self._profile = [
+            row
+            for row in self.catalog.profile
+            if (name := str(row["parameter"]).partition("@")[0]) not in COEFFICIENT_UNITS
+            and not name.startswith((ADJUSTMENT, SPREAD))
+        ]
 
     def accelerator(self, name: str) -> Accelerator:
-        """The accelerator a cell means: remarks in brackets and a memory size behind its name do not matter.
+        """The accelerator a cell means: remarks in brackets, a number of cards before its name and a memory size
+        behind it do not matter.
 
-        Raises Unreadable when the catalogue has none of the name.
+        Raises Unreadable when the catalogue has none of the name, or not its rates.
         """
         if name not in self._accelerators:
-            bare = re.sub(r"\(.*?\)", "", name).strip()
-            sizeless = re.sub(r"[-_ ]\d+\s*gb$", "", bare, flags=re.IGNORECASE)
             known = self.catalog.accelerators
-            found = resolve_gpu(bare, known) or resolve_gpu(sizeless, known)
+            found = _named(name, known)
             self._accelerators[name] = known[found] if found else None
         accelerator = self._accelerators[name]
+        if accelerator is None and (half_known := _named(name, _gpu_ids())):
+            raise Unreadable(f"gpu {half_known}: the catalogue has no bandwidth or no FLOP rate of it")
         if accelerator is None:
             raise Unreadable(f"gpu {shown(name, 40)} is not in the catalogue")
         return accelerator
@@ -77,7 +93,7 @@ class Lookups:
                 pp=layout.pp,
                 dp=layout.dp,
                 ep=layout.ep,
-                profile=self.catalog.profile,
+                profile=self._profile,
             )
             held = account.capacity_tokens(length_tokens) * layout.dp
             self._capacities[key] = held if account.feasible else None
@@ -89,18 +105,29 @@ class Lookups:
         """What the engine resolves; raises UnknownEngine (a ValueError) for a setting out of range."""
         key = (engine, version, gpu.gpu_id, id(served.architecture), *sorted(asked.items()))
         if key not in self._settings:
-            self._settings[key] = resolve_settings(
-                engine, version, gpu, served.architecture, self.catalog.profile, asked
-            )
+            self._settings[key] = resolve_settings(engine, version, gpu, served.architecture, self._profile, asked)
         return self._settings[key]
+
+
+def _named(name: str, known: Collection[str]) -> str | None:
+    """The accelerator of `known` that a cell means."""
+    bare = re.sub(r"^\d+\s*[x*]\s*(?=[a-z])", "", re.sub(r"\(.*?\)", "", name).strip(), flags=re.IGNORECASE)
+    return resolve_gpu(bare, known) or resolve_gpu(re.sub(r"[-_ ]\d+\s*gb$", "", bare, flags=re.IGNORECASE), known)
+
+
+@cache
+def _gpu_ids() -> tuple[str, ...]:
+    """Every accelerator the catalogue knows something of."""
+    return tuple(shipped(memory_only=True).accelerators)
 
 
 def engine_of(name: str) -> str:
     """The engine's name in the catalogue; raises Unreadable for another."""
-    known = _ENGINES.get(re.sub(r"[^a-z]", "", name.lower()))
-    if known is None:
-        raise Unreadable(f"engine {shown(name, 40)}: only vLLM, SGLang and TensorRT-LLM are predicted")
-    return known
+    letters = re.sub(r"[^a-z]", "", name.lower()).removeprefix("nvidia").removeprefix("dynamo")
+    for beginning, engine in _ENGINES.items():
+        if letters.startswith(beginning):
+            return engine
+    raise Unreadable(f"engine {shown(name, 40)}: only vLLM, SGLang and TensorRT-LLM are predicted")
 
 
 def version_of(text: str) -> str:
@@ -140,8 +167,10 @@ def build(
     length = math.ceil(isl_tokens + osl_tokens)
     if length > served.architecture.max_position_tokens:
         raise Unreadable(f"{length:,} tokens are more than the model's {served.architecture.max_position_tokens:,}")
-    if (protocol.concurrency or 0) / layout.workers > MOST_CLIENTS:
-        raise Unreadable(f"more than {MOST_CLIENTS:,} clients of one worker are not simulated")
+    clients = (protocol.concurrency or 0) / layout.workers
+    if clients > MOST_CLIENTS or clients * length > MOST_TOKENS:
+        most = f"{MOST_CLIENTS:,} clients of one worker, or {MOST_TOKENS:,.0f} tokens of theirs"
+        raise Unreadable(f"more than {most}, are not simulated")
     longest = {"max_model_len": length + LENGTH_MARGIN, **({"kv_cache_dtype": stored_as} if stored_as else {})}
     stored = lookups.settings(engine, version, gpu, served, {**longest, **asked})
     for name in ("max_num_batched_tokens", "max_num_seqs"):

@@ -144,6 +144,8 @@ def _ranks(tp: int, dp: int, moe_tp: int, ep: int, *, stated_dp: bool, sweep: bo
         if ranks % tp:
             raise Unreadable(f"tp_size {tp} is no divisor of moe_tp_size x moe_ep_size = {ranks}")
         return tp, ranks // tp, ep, "tp_size below moe_tp_size x moe_ep_size is DP attention"
+    if (tp * dp) % ep:
+        raise Unreadable(f"moe_ep_size {ep} does not divide the {tp * dp} GPUs of tp_size x attention_dp_size")
     return tp, dp, ep, ""
 
 

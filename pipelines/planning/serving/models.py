@@ -20,7 +20,12 @@ from pipelines.sources.model_names import ModelFolders
 KEYS = {"nvfp4": "fp4", "mxfp4": "fp4", "fp16": "bf16", "fp32": "bf16"}
 """Schemes that share the coefficients of another name."""
 _IN_NAME = re.compile(r"[-_.](nvfp4|mxfp4|fp8|int4|awq|gptq|w4a16|int8|w8a8)(?=$|[-_.])", re.IGNORECASE)
+_LABELS = {"auto": "", "none": "", "unquantized": "", "float8": "fp8", "float4": "nvfp4", "w4a4": "nvfp4"}
+"""Labels of a precision that `estimator.weights` does not know; the checkpoint's own is an empty one."""
+_SHAPES = {"llama-4-scout": "Llama-4-Scout-17B-16E-Instruct", "llama-4-maverick": "Llama-4-Maverick-17B-128E-Instruct"}
+"""Names cut short of the only model that has them."""
 _SPELLINGS: tuple[Callable[[str], str], ...] = (
+    lambda name: _SHAPES.get(name.lower(), name),
     lambda name: f"{name}-Instruct",
     lambda name: f"Meta-{name}",
     lambda name: f"Meta-{re.sub('-Instruct$', '', name, flags=re.IGNORECASE)}",
@@ -97,6 +102,8 @@ def _precision(architecture: Architecture, copied_as: str, label: str) -> tuple[
     if architecture.scheme.scheme == "mxfp4":
         return "auto", "MXFP4 experts and BF16 attention whatever the label"
     text = label.split("/", maxsplit=1)[0].strip().removesuffix("_block").removesuffix("_wo")
+    text = re.sub(r"^(float\d|fp8)_?e\dm\d.*", r"\1", text)
+    text = _LABELS.get(text, text)
     in_name = _IN_NAME.findall(copied_as)
     if not text:
         return (in_name[-1].lower(), "precision from the model's name") if in_name else ("auto", "precision not stated")
