@@ -97,12 +97,13 @@ def _rows_at_once(metadata: pq.FileMetaData, columns: Collection[str]) -> int:
 
     A value counts what the file takes for it and eight bytes, since a dictionary may hold what it is written out to.
     """
-    named, held = tuple(f"{column}." for column in columns), 0
+    named = tuple(f"{column}." for column in columns)
+    held = 0
     for group in map(metadata.row_group, range(metadata.num_row_groups)):
         for chunk in map(group.column, range(group.num_columns)):
             if f"{chunk.path_in_schema}.".startswith(named):
-                held += chunk.total_uncompressed_size + 8 * chunk.num_values
-    return min(BLOCK_ROWS, max(1, BLOCK_MEMORY_BYTES * metadata.num_rows // max(1, held)))
+                held += int(chunk.total_uncompressed_size + 8 * chunk.num_values)
+    return min(BLOCK_ROWS, max(1, BLOCK_MEMORY_BYTES * int(metadata.num_rows) // max(1, held)))
 
 
 def _damaged(opened: Opened, error: BaseException) -> SourceError:
