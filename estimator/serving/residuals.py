@@ -15,7 +15,6 @@ from __future__ import annotations
 import math
 from collections.abc import Sequence
 from dataclasses import dataclass
-from operator import ne
 
 import numpy as np
 from numpy.typing import NDArray
@@ -51,6 +50,9 @@ class Smoothness:
 PRIOR_POINTS = 4
 MOST_SURPRISE = 36.0
 """Of one point: six standard deviations, squared. A single stall does not widen every interval without end."""
+MOST_KNOWN, BLOCK = 1_000, 1_024
+"""Known points that teach, evenly among all of them: more say little new, and their cost grows with the cube. Points
+are asked for in blocks, so that memory does not grow with a file."""
 P90 = 1.2816
 """Standard deviations from the middle of a normal distribution to its ninetieth percentile."""
 
@@ -79,7 +81,10 @@ def factors(
     if not known or not asked:
         return [Factor()] * len(asked)
     ratios = np.asarray(log_ratios, dtype=np.float64)
-    among, towards = _kernel(known, known, smooth), _kernel(asked, known, smooth)
+    if len(known) > MOST_KNOWN:
+        kept = np.linspace(0, len(known) - 1, MOST_KNOWN).astype(int)
+        known, ratios = [known[i] for i in kept], ratios[kept]
+    among = _kernel(known, known, smooth)
     variances, surprises = np.full(len(known), smooth.noise**2), np.zeros(len(known))
     for _ in range(3):
         inverse = np.linalg.inv(among + np.diag(variances))
@@ -87,19 +92,28 @@ def factors(
         surprises = (inverse @ ratios / np.diag(inverse)) ** 2 / alone
         variances = smooth.noise**2 * np.maximum(1.0, (4 + surprises) / 5) ** 2
     inverse = np.linalg.inv(among + np.diag(variances))
-    middle = towards @ (inverse @ ratios)
-    open_variance = smooth.shared**2 + smooth.local**2 - np.einsum("ij,jk,ik->i", towards, inverse, towards)
     scale = (np.minimum(surprises, MOST_SURPRISE).sum() + PRIOR_POINTS * smooth.spread**2) / (len(known) + PRIOR_POINTS)
-    reach = P90 * np.sqrt((np.maximum(open_variance, 0.0) + smooth.noise**2) * scale)
-    ends = zip(np.exp(middle), np.exp(middle - reach), np.exp(middle + reach), strict=True)
-    return [Factor(float(value), float(low), float(high)) for value, low, high in ends]
+    found: list[Factor] = []
+    for start in range(0, len(asked), BLOCK):
+        towards = _kernel(asked[start : start + BLOCK], known, smooth)
+        middle = towards @ (inverse @ ratios)
+        left_open = smooth.shared**2 + smooth.local**2 - np.einsum("ij,ij->i", towards @ inverse, towards)
+        reach = P90 * np.sqrt((np.maximum(left_open, 0.0) + smooth.noise**2) * scale)
+        ends = zip(np.exp(middle), np.exp(middle - reach), np.exp(middle + reach), strict=True)
+        found += [Factor(float(value), float(low), float(high)) for value, low, high in ends]
+    return found
 
 
 def _kernel(left: Sequence[ServingCase], right: Sequence[ServingCase], smooth: Smoothness) -> Floats:
     a, b = (np.asarray([_place(case, smooth) for case in cases], dtype=np.float64) for cases in (left, right))
     distance = ((a[:, None, :] - b[None, :, :]) ** 2).sum(axis=2)
-    differs = [[sum(map(ne, _ways(one), _ways(other))) for other in right] for one in left]
-    alike = np.power(smooth.other, np.asarray(differs, dtype=np.float64)) * np.exp(-0.5 * distance)
+    numbers: dict[object, int] = {}
+    ways = [
+        np.asarray([[numbers.setdefault(way, len(numbers)) for way in _ways(case)] for case in cases])
+        for cases in (left, right)
+    ]
+    differs = (ways[0][:, None, :] != ways[1][None, :, :]).sum(axis=2)
+    alike = np.power(smooth.other, differs.astype(np.float64)) * np.exp(-0.5 * distance)
     covariance: Floats = smooth.shared**2 + smooth.local**2 * alike
     return covariance
 

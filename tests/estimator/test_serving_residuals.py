@@ -105,3 +105,10 @@ def test_intervals_are_wider_far_from_known_points_and_where_known_points_disagr
 def width(factor: Factor) -> float:
     assert factor.low is not None and factor.high is not None
     return math.log(factor.high / factor.low)
+
+
+def test_of_thousands_of_known_points_enough_teach() -> None:
+    known = [case(1 + i % 512) for i in range(3_000)]
+    found = factors(known, [0.2] * len(known), [case(1 + i % 700) for i in range(2_000)], SMOOTH)
+    assert len(found) == 2_000
+    assert [factor.value for factor in found] == pytest.approx([math.exp(0.2)] * 2_000, rel=0.02)
