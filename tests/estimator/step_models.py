@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+
 from hypothesis import strategies as st
 
 from estimator.architecture import Architecture, Attention, FeedForward, Layer
@@ -46,8 +48,10 @@ def gqa(
     return Architecture("llama", hidden, vocab, stack, False, 131072, "bfloat16")
 
 
-def mla(layers: int = 27, heads: int = 16, rank: int = 512, rope: int = 64) -> Architecture:
-    """A latent-attention decoder (DeepSeek-V2-Lite's attention, a dense FFN)."""
+def mla(
+    layers: int = 27, heads: int = 16, rank: int = 512, rope: int = 64, experts: int = 0, experts_per_token: int = 0
+) -> Architecture:
+    """A latent-attention decoder (DeepSeek-V2-Lite's attention), its FFN dense or routed."""
     attention = Attention(
         kind="mla",
         heads=heads,
@@ -58,17 +62,38 @@ def mla(layers: int = 27, heads: int = 16, rank: int = 512, rope: int = 64) -> A
         parameters=13_000_000,
         replicated_parameters=2048 * (rank + rope),
     )
-    stack = tuple(Layer(attention, FeedForward(3 * 2048 * 10944), 4096) for _ in range(layers))
+    forward = FeedForward(2048 * experts, experts, experts_per_token, 3 * 2048 * 1408) if experts else None
+    stack = tuple(Layer(attention, forward or FeedForward(3 * 2048 * 10944), 4096) for _ in range(layers))
     return Architecture("deepseek_v2", 2048, 102400, stack, False, 163840, "bfloat16")
+
+
+def linear(layers: int = 8, full_layers: int = 2) -> Architecture:
+    """A hybrid: layers with a recurrent state of fixed size, the first `full_layers` with a cache that grows."""
+    whole = gqa(layers=layers).layers[0]
+    state = Attention(
+        kind="linear",
+        heads=32,
+        head_dim=128,
+        parameters=whole.attention.parameters,
+        state_elements=8192,
+        state_fp32_elements=32 * 128 * 128,
+    )
+    stack = tuple(whole if i < full_layers else replace(whole, attention=state) for i in range(layers))
+    return replace(gqa(layers=layers), layers=stack)
 
 
 @st.composite
 def architectures(draw: st.DrawFn) -> Architecture:
-    """Dense, mixture-of-experts, windowed and latent-attention models of modest size."""
-    if draw(st.booleans()):
-        return mla(layers=draw(st.integers(1, 8)), heads=draw(st.sampled_from([8, 16, 128])))
+    """Dense, mixture-of-experts, windowed, latent-attention and linear-attention models of modest size."""
+    kind = draw(st.sampled_from(["gqa", "gqa", "mla", "linear"]))
     experts = draw(st.sampled_from([0, 8, 64]))
     layers = draw(st.integers(1, 8))
+    if kind == "linear":
+        return linear(layers, full_layers=draw(st.integers(0, layers)))
+    if kind == "mla":
+        chosen = draw(st.integers(1, experts)) if experts else 0
+        heads = draw(st.sampled_from([8, 16, 128]))
+        return mla(layers, heads, experts=experts, experts_per_token=chosen)
     return gqa(
         layers=layers,
         hidden=draw(st.sampled_from([1024, 4096])),

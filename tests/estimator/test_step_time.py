@@ -33,6 +33,10 @@ BATCH = st.fixed_dictionaries(
     }
 )
 TP = st.sampled_from([1, 2, 4, 8])
+LAYOUT = st.tuples(TP, st.sampled_from([1, 2, 8]), st.booleans()).map(
+    lambda of: {"tp": of[0], "dp": of[1], "ep": of[0] * of[1] if of[2] else 1}
+)
+"""TP ranks, attention ranks, and whether experts are spread over all of them."""
 
 
 def parameters(
@@ -58,11 +62,17 @@ def arguments(p: np.ndarray[Any, np.dtype[np.float64]], batch: dict[str, int]) -
 
 
 @settings(max_examples=60, deadline=None)
-@given(architectures(), accelerators(), coefficient_sets(), TP, BATCH)
+@given(architectures(), accelerators(), coefficient_sets(), LAYOUT, BATCH)
 def test_no_step_uses_more_than_the_peak_flops_or_bandwidth_of_its_gpus(
-    architecture: Architecture, accelerator: Accelerator, coefficients: dict[str, float], tp: int, batch: dict[str, int]
+    architecture: Architecture,
+    accelerator: Accelerator,
+    coefficients: dict[str, float],
+    layout: dict[str, int],
+    batch: dict[str, int],
 ) -> None:
-    p = parameters(architecture, accelerator, tp, coefficients)
+    """Of one attention rank, with the experts that its GPUs hold."""
+    p = parameters(architecture, accelerator, coefficients=coefficients, **layout)
+    tp, dp = layout["tp"], layout["dp"]
     tokens, sequences, kv_full, kv_window, pairs, prefill = arguments(p, batch)
     seconds = step_seconds(p, tokens, sequences, kv_full, kv_window, pairs, prefill)
     layers = architecture.layers
@@ -70,40 +80,51 @@ def test_no_step_uses_more_than_the_peak_flops_or_bandwidth_of_its_gpus(
     routed = sum(x.feed_forward.experts_per_token * x.feed_forward.expert_parameters for x in layers)
     flops = 2 * (dense + routed) * tokens + 2 * architecture.embedding_parameters * sequences
     kv_bytes = 0.0
+    expert_bytes = 0.0
+    for forward in (layer.feed_forward for layer in layers if layer.feed_forward.experts):
+        touched = 1 - (1 - forward.experts_per_token / forward.experts) ** (tokens * dp)
+        expert_bytes += 2 * forward.experts * forward.expert_parameters * touched / dp
     for attention in (layer.attention for layer in layers):
+        kv_bytes += sequences * 2 * (2 * attention.state_elements + 2 * attention.state_fp32_elements)
+        if attention.kind == "linear":
+            continue
         windowed = attention.kind == "sliding"
         kv_bytes += 2 * attention.kv_elements_per_token * (kv_window if windowed else kv_full)
         seen = min(pairs, prefill * (attention.window_tokens or np.inf)) if windowed and prefill else pairs
         flops += 2 * attention.heads * (attention.head_dim + (attention.v_head_dim or attention.head_dim)) * seen
     slack = 1 + 1e-9
     assert flops <= seconds * accelerator.fp16_dense_tflops * 1e12 * tp * slack
-    read = 2 * dense + 2 * architecture.embedding_parameters + kv_bytes
+    read = 2 * dense + 2 * architecture.embedding_parameters + expert_bytes + kv_bytes
     assert read <= seconds * accelerator.memory_bandwidth_gbs * 1e9 * tp * slack
 
 
 @settings(max_examples=60, deadline=None)
-@given(architectures(), coefficient_sets(), TP, BATCH, st.sampled_from(["decodes", "context", "prefill", "cached"]))
+@given(architectures(), coefficient_sets(), LAYOUT, BATCH, st.sampled_from(["decodes", "context", "prefill", "cached"]))
 def test_a_step_with_more_to_do_is_never_faster(
-    architecture: Architecture, coefficients: dict[str, float], tp: int, batch: dict[str, int], more: str
+    architecture: Architecture, coefficients: dict[str, float], layout: dict[str, int], batch: dict[str, int], more: str
 ) -> None:
-    p = parameters(architecture, H100, tp, coefficients)
+    p = parameters(architecture, H100, coefficients=coefficients, **layout)
     less = step_seconds(p, *arguments(p, batch))
     assert step_seconds(p, *arguments(p, {**batch, more: 2 * batch[more] + 1})) >= less * (1 - 1e-12)
 
 
 @settings(max_examples=40, deadline=None)
-@given(architectures(), coefficient_sets(), TP, BATCH, st.floats(1, 4))
+@given(architectures(), coefficient_sets(), LAYOUT, BATCH, st.floats(1, 4))
 def test_more_bandwidth_flops_or_link_is_never_slower(
-    architecture: Architecture, coefficients: dict[str, float], tp: int, batch: dict[str, int], factor: float
+    architecture: Architecture,
+    coefficients: dict[str, float],
+    layout: dict[str, int],
+    batch: dict[str, int],
+    factor: float,
 ) -> None:
-    slower = parameters(architecture, H100, tp, coefficients)
+    slower = parameters(architecture, H100, coefficients=coefficients, **layout)
     seconds = step_seconds(slower, *arguments(slower, batch))
     for better in (
         replace(H100, memory_bandwidth_gbs=H100.memory_bandwidth_gbs * factor),
         replace(H100, fp16_dense_tflops=H100.fp16_dense_tflops * factor),
         replace(H100, interconnect_gbs=H100.interconnect_gbs * factor),
     ):
-        faster = parameters(architecture, better, tp, coefficients)
+        faster = parameters(architecture, better, coefficients=coefficients, **layout)
         assert step_seconds(faster, *arguments(faster, batch)) <= seconds * (1 + 1e-12)
 
 
@@ -148,7 +169,7 @@ def test_experts_touched_follow_the_batch_not_the_model() -> None:
     """8 experts, 2 a token: one token reads a quarter of them, two 1 - 0.75^2, many all."""
     moe = gqa(experts=8, experts_per_token=2)
     p = parameters(moe)
-    every = p[STEP_FIELDS.index("expert_read_s")]
+    every = float(p[STEP_FIELDS.index("expert_read_s")])
     free = np.array(p)
     free[STEP_FIELDS.index("expert_read_s")] = 0
 
