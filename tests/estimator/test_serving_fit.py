@@ -72,7 +72,8 @@ def test_what_benchmarks_were_made_with_is_predicted_again(
     logs, _ = problem.coefficients(effects)
     seen = np.exp(problem.design.predict(logs))
     wanted = np.array([[one.ttft_ms, one.tpot_ms] for one in measured])
-    assert np.abs(seen / wanted - 1).max() < 0.05
+    # A tight prior on dense FLOPs costs a little here, where accelerators were made to differ in them.
+    assert np.abs(seen / wanted - 1).max() < 0.08
     assert np.median(np.abs(seen / wanted - 1)) < 0.01
 
 

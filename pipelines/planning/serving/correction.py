@@ -35,7 +35,7 @@ SMOOTHNESS = {
 
 
 QUEUED = 2.0
-"""Times the usual measured over predicted TTFT, from where on an open loop is taken to queue."""
+"""Times the usual measured over predicted TTFT, or part of it, from where on one of the two is taken to queue."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +103,7 @@ def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
 
 
 def _queues(point: Point, known: Sequence[Point]) -> bool:
-    """Whether an open-loop point waits in a queue that the prediction does not have, beside the others known.
+    """Whether an open-loop point waits in a queue that the prediction does not have or the reverse, beside the others.
 
     Near its capacity a server's latency grows without bound, so a small error of step times is a large one of waiting:
     such a point tells nothing of loads below.
@@ -111,7 +111,7 @@ def _queues(point: Point, known: Sequence[Point]) -> bool:
     if point.case.protocol.concurrency is not None or _ratio("ttft", point) is None:
         return False
     usual = median(ratio for other in known if (ratio := _ratio("ttft", other)) is not None)
-    return (_ratio("ttft", point) or 0.0) - usual > math.log(QUEUED)
+    return abs((_ratio("ttft", point) or 0.0) - usual) > math.log(QUEUED)
 
 
 def _ratio(metric: str, point: Point) -> float | None:
