@@ -35,6 +35,12 @@ def replay(
     host_cache_gib: Annotated[float, typer.Option(help="Host memory for KV, a GPU's share.", min=0.0)] = 0.0,
     host_gbs: Annotated[float | None, typer.Option(help="What a GPU loads from it, GB/s.", min=1e-6)] = None,
     async_loads: Annotated[bool, typer.Option("--async-loads", help="Loads hold up their request only.")] = False,
+    drafts: Annotated[int, typer.Option(help="Speculative decoding: tokens drafted a step.", min=0, max=31)] = 0,
+    accepted: Annotated[
+        float | None,
+        typer.Option(help="Chance that a draft is accepted if those before it were.", min=0, max=1),
+    ] = None,
+    draft_ms: Annotated[float, typer.Option(help="The drafter's time in a step.", min=0.0)] = 0.0,
     trace: Annotated[Path | None, typer.Option(help="Requests to replay.", dir_okay=False)] = None,
     trace_format: Annotated[str, typer.Option("--format", help="Format of the trace.")] = "auto",
     rate: Annotated[float | None, typer.Option(help="Requests a second; a trace is sped up to it.", min=1e-9)] = None,
@@ -137,6 +143,7 @@ def replay(
             "host_gbs": host_gbs,
             "async_loads": async_loads,
         },
+        {"drafts": drafts, "accepted": accepted, "draft_ms": draft_ms},
         {
             "prefill_replicas": prefill_replicas,
             "decode_replicas": decode_replicas,

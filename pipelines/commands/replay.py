@@ -13,6 +13,7 @@ from estimator.step_time import measured_on
 from pipelines.commands import show
 from pipelines.commands.size import model_folder
 from pipelines.planning.catalog import shipped
+from pipelines.planning.drafting import speculation_of
 from pipelines.planning.profile_sources import measured_configuration, with_measured, workspace_profiles
 from pipelines.planning.profiles import profile_for, told
 from pipelines.planning.replay_rows import bucket_figures, search_figures, write_requests
@@ -39,6 +40,7 @@ def run(
     ask: dict[str, Any],
     load: dict[str, Any],
     fleet: dict[str, Any],
+    drafts: dict[str, Any],
     split: dict[str, Any],
     targets_ms: dict[str, float | None],
     *,
@@ -83,11 +85,12 @@ def run(
     ask["engine"] = ask["engine"] or "vllm"
     read = read_model(ask["model"], offline=offline, folder=folder)
     sized = _measured(size(Ask(**ask), read, catalog), profile, place)
-    serving = Fleet(**fleet)
+    serving = Fleet(**fleet, speculation=speculation_of(**drafts))
     made = measured_configuration(configuration(sized, workload, catalog, serving), sized, workload)
     before: dict[str, Any] = {}
-    if separate and serving.host_cache_gib:
-        raise CapsheetError("--host-cache-gib is for replicas that compute their own prompts: leave the pools out.")
+    if separate and (serving.host_cache_gib or serving.speculation):
+        own = "--host-cache-gib is" if serving.host_cache_gib else "--drafts are"
+        raise CapsheetError(f"{own} for replicas that compute their own prompts: leave the pools out.")
     if separate:
         first = _same_times(size(Ask(**pools.prefill(ask)), read, catalog), sized)
         computes = measured_configuration(configuration(first, workload, catalog, serving), first, workload)
@@ -122,6 +125,7 @@ def run(
             sized.gpu,
             fitted=measured_on(catalog.profile, sized.engine, sized.gpu.gpu_id),
         ),
+        "speculation": drafts if serving.speculation else None,
         "arrival_rps": None if asked.clients else workload.rate_rps,
         "clients": asked.clients or None,
         **before,
@@ -212,6 +216,11 @@ def _tell(said: dict[str, Any], found: Answer) -> None:
     columns = sorted({c for row in quantiles.values() for c in row}, key=lambda c: (c != "mean", c))
     typer.echo(title)
     typer.echo(f"step times: {said['step_time_source']}")
+    if said["speculation"]:
+        typer.echo(
+            "{drafts} tokens drafted a step, in {draft_ms:g} ms, each accepted with a chance of {accepted:g}; "
+            "the memory of a drafter is not counted".format(**said["speculation"])
+        )
     show.as_table([{"ms": name} | {c: row.get(c) for c in columns} for name, row in quantiles.items()])
     names = (
         "served_rps",

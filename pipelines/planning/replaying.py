@@ -18,7 +18,7 @@ import polars as pl
 from estimator.bounds import decode_step_seconds
 from estimator.goodput import Goodput, Serve, ServiceLevel, alone_seconds, goodput_of
 from estimator.hardware import GB, GIB
-from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Tier, Workload, arrivals, replay
+from estimator.replay import OUTCOMES, EngineLimits, Replay, Router, Speculation, Tier, Workload, arrivals, replay
 from estimator.replay.result import Mask
 from estimator.replay.workload import Floats
 from estimator.step_time import Coefficients, coefficients_for, model_kind, outside_s, step_parameters
@@ -67,6 +67,7 @@ class Fleet:
     """Host memory for KV the device had no room for, per GPU; `host_gbs` is the way back, GB/s per GPU."""
     host_gbs: float | None = None
     async_loads: bool = False
+    speculation: Speculation | None = None
 
     def counted(self, result: Replay) -> Mask:
         """Requests outside warm-up and drain. Raises CapsheetError where none is left."""
@@ -253,6 +254,7 @@ def answer(load: Load, workload: Workload, made: Configuration, fleet: Fleet, sl
             ranks=made.ranks,
             host=made.host,
             async_loads=fleet.async_loads,
+            speculation=fleet.speculation,
         )
         counted = fleet.counted(result)
         reach = search(load, workload, made, fleet, slo, partial(one_replica, made, fleet))
@@ -271,6 +273,7 @@ def one_replica(made: Configuration, fleet: Fleet, workload: Workload) -> Replay
         ranks=made.ranks,
         host=made.host,
         async_loads=fleet.async_loads,
+        speculation=fleet.speculation,
     )
 
 

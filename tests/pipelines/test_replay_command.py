@@ -59,6 +59,34 @@ def test_prompts_hold_up_decodes_where_the_engine_gives_them_steps_of_their_own(
     assert own["percentiles_ms"]["ttft"]["mean"] < mixed["percentiles_ms"]["ttft"]["mean"]
 
 
+def test_accepted_drafts_shorten_the_time_per_token_and_rejected_ones_lengthen_it(capsheet: Capsheet) -> None:
+    load = ("--rate", 2, "--isl", 800, "--osl", 200, "--requests", 200)
+    plain = asked(capsheet, *LLAMA, *load)
+    lucky = asked(capsheet, *LLAMA, *load, "--drafts", 3, "--accepted", 0.7, "--draft-ms", 0.5)
+    unlucky = asked(capsheet, *LLAMA, *load, "--drafts", 3, "--accepted", 0, "--draft-ms", 0.5)
+    tpot = [said["percentiles_ms"]["tpot"]["mean"] for said in (lucky, plain, unlucky)]
+    assert tpot == sorted(tpot) and tpot[2] > tpot[1] + 0.5
+    # 2.53 tokens a step (arXiv:2211.17192, equation 1), and each step verifies four tokens and drafts three.
+    assert 1.7 < tpot[1] / tpot[0] < 2.53
+    assert lucky["speculation"] == {"drafts": 3, "accepted": 0.7, "draft_ms": 0.5} and plain["speculation"] is None
+
+
+@pytest.mark.parametrize(
+    ("options", "says"),
+    [
+        (("--drafts", 3), "needs --accepted"),
+        (("--accepted", 0.5), "give --drafts too"),
+        (
+            ("--drafts", 3, "--accepted", 0.5, "--prefill-replicas", 1, "--decode-replicas", 1, "--link-gbs", 25),
+            "leave the pools out",
+        ),
+    ],
+)
+def test_drafts_that_cannot_be_are_told(capsheet: Capsheet, options: tuple[object, ...], says: str) -> None:
+    done = capsheet("replay", *LLAMA, "--rate", 2, "--isl", 100, "--osl", 10, *options)
+    assert done.returncode != 0 and says in done.stderr and "Traceback" not in done.stderr
+
+
 def test_the_burst_of_a_closed_loop_is_told_apart(capsheet: Capsheet) -> None:
     closed = asked(capsheet, *LLAMA, "--clients", 16, "--prompts", 10, "--isl", 1000, "--osl", 100)
     phases = closed["closed_loop"]
