@@ -53,6 +53,30 @@ def test_an_80_gb_card_holds_about_forty_2048_token_requests_of_13b() -> None:
     assert calculator.memory_concurrency(24, 26, whole_request_gb) == 0
 
 
+def test_the_smallest_of_three_bounds_less_a_margin_is_where_a_load_test_begins() -> None:
+    """Memory 41, compute about 60, latency about 80; at 0.7 that is 28."""
+    assert int(min(41, 60, 80) * calculator.SAFETY_FACTOR.default) == 28
+
+
+def test_40_layers_of_width_5120_are_about_13b() -> None:
+    """12 x layers x hidden^2 says 12.6 B, within a tenth; counted from the config it is 13.0 B."""
+    model = gqa(layers=40, hidden=5120, heads=40, kv_heads=40, intermediate=13824, vocab=32000)
+    assert model.parameters_total == pytest.approx(13.0e9, rel=0.01)
+    assert 12 * len(model.layers) * model.hidden_size**2 == pytest.approx(model.parameters_total, rel=0.1)
+    assert weights(model).total_bytes / 8 / 1e9 == pytest.approx(3.25, rel=0.01)
+    assert sum(layer.attention.kv_elements_per_token for layer in model.layers) * 2 == 819_200
+
+
+def test_7b_in_fp16_takes_14_gb_its_cache_1_gb_at_2048_and_an_h100_a_tenth_of_a_second_at_a_fifth_of_its_peak() -> None:
+    assert calculator.weights_gb_per_gpu(7e9, 2, 1) == pytest.approx(14)
+    assert calculator.kv_bytes_per_token(32, 32, 128) * 2048 / 1e9 == pytest.approx(1.07, abs=0.01)
+    assert calculator.prefill_seconds(7e9, 1024 + 256, 989, 1, utilisation=0.2) == pytest.approx(0.09, abs=0.005)
+
+
+def test_7b_reads_its_weights_in_7_ms_on_an_a100() -> None:
+    assert calculator.weight_read_seconds(14, A100_GBS) == pytest.approx(7e-3)
+
+
 def test_7b_reads_its_weights_in_4_ms_on_an_h100_and_14_ms_on_a_4090() -> None:
     assert calculator.weight_read_seconds(14, 3350) == pytest.approx(4.2e-3, abs=0.1e-3)
     assert calculator.weight_read_seconds(14, 1008) == pytest.approx(13.9e-3, abs=0.1e-3)
