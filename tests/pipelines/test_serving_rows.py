@@ -48,6 +48,7 @@ DEEP = {"precision": "fp4", "mode": "agg"}
         ("trtllm", ("1", "8", "1", "8"), Layout(tp=1, dp=8, ep=8)),
         ("trtllm", ("1", "4", "2", "2"), Layout(tp=1, dp=2, ep=2)),
         ("trtllm", ("1", "4", "4", "1"), Layout(tp=1, dp=4)),
+        ("trtllm", ("1", "16", "2", "8"), Layout(tp=1, dp=16, ep=8)),
         ("vllm", ("4", "1", "1", "4"), Layout(tp=4, ep=4)),
         ("vllm", ("4", "4", "1", "16"), Layout(tp=4, ep=4)),
         ("vllm", ("8", "1", "8", "1"), Layout(tp=8)),

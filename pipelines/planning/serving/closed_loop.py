@@ -6,9 +6,9 @@ what makes a case of any kind (`building`).
 Rules, from configuration columns alone:
 
 - Sweeps of InferenceX (provenance `InferenceX ...` or `csv dump ...`) record TP r and EP e of a worker, but their
-  exports fill `tp_size` and `moe_*` in several ways. `moe_tp_size` and `moe_ep_size` both above 1 are r and e, and
-  `tp_size` x `attention_dp_size` is r x e: the worker has r GPUs. One and the same measurement stands in three exports
-  as (tp 4, moe 1 x 4), (tp 16, moe 4 x 4) and, with DP attention, (tp 1, dp 16, moe 4 x 4).
+  exports fill `tp_size` and `moe_*` in several ways. `moe_tp_size` and `moe_ep_size` both above 1 are r and e, where e
+  divides r, and `tp_size` x `attention_dp_size` is r x e: the worker has r GPUs. One and the same measurement stands
+  in three exports as (tp 4, moe 1 x 4), (tp 16, moe 4 x 4) and, with DP attention, (tp 1, dp 16, moe 4 x 4).
 - There, vLLM rows with `attention_dp_size` = `tp_size` > 1 and `moe_ep_size` = their product are expert parallelism
   over the TP ranks (the same measurement stands in an earlier export as tp 4, dp 1, moe 1 x 4).
 - Whatever the source, `tp_size` x `attention_dp_size` above 8 with both `moe_*` above 1 is read in the same way. A
@@ -134,7 +134,7 @@ def _worker(cells: Cells, served: Served, prefix: str, *, sweep: bool) -> tuple[
 
 def _ranks(tp: int, dp: int, moe_tp: int, ep: int, *, stated_dp: bool, sweep: bool) -> tuple[int, int, int, str]:
     """TP, DP attention and EP of one worker that serves experts, and the rule that was needed (see above)."""
-    crossed = moe_tp > 1 and ep > 1 and tp * dp == moe_tp * ep
+    crossed = moe_tp > 1 and ep > 1 and tp * dp == moe_tp * ep and moe_tp % ep == 0
     if crossed and (sweep or tp * dp > NVLINK_GPUS):
         return (1, moe_tp, ep, "TP x EP written as DP") if dp > 1 else (moe_tp, 1, ep, "tp_size written as TP x EP")
     if sweep and dp > 1 and tp == dp and moe_tp == 1 and ep == tp * dp:
