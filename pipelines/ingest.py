@@ -72,12 +72,13 @@ def ingest_source(
     """
     found = find(spec.source, folder)
     known = _known(warehouse, spec.source, [file.name for file in found], sources)
+    again: set[str] = set()
     if days is None:
-        known = _without_gone(warehouse, spec.source, known, found)
+        known, again = _without_gone(warehouse, spec.source, known, found)
     else:
         found = [file for file in found if file.day in days]
-    run = _Run(warehouse, spec, max_rejected_share, known, alone=len(found) == 1)
-    waiting, done = deque(found), dict[str, Ingested]()
+    run = _Run(warehouse, spec, max_rejected_share, known, again, alone=len(found) == 1)
+    waiting, done, twice = deque(found), dict[str, Ingested](), False
     while waiting:
         file = waiting.popleft()
         if len(found) > 1:
@@ -87,10 +88,9 @@ def ingest_source(
             waiting.append(file)
             continue
         done[file.name] = taken
-        if not waiting and not run.again and any(name in known and one.state == "read" for name, one in done.items()):
-            # What a replaced file gave before may have been refused in others: it is theirs now.
-            unchanged = {name for name, one in done.items() if one.state == "unchanged"}
-            run.again = unchanged & _refusing(warehouse, spec.source)
+        if not waiting and not twice and run.changed:
+            # What a replaced file gave before may have been refused in others, also in this pass: it is theirs now.
+            twice, run.again = True, _refusing(warehouse, spec.source)
             waiting.extend(file for file in found if file.name in run.again)
     if len(found) > 1:
         report(f"files of {spec.source}", len(found), len(found))
@@ -98,14 +98,24 @@ def ingest_source(
 
 
 class _Run:
-    """One pass over a source's files: `holder` says by fingerprint which file's rows stand for these bytes."""
+    """One pass over a source's files: `holder` says by fingerprint which file's rows stand for these bytes.
+
+    Files in `again` are read although they stand; `changed` are those that stood otherwise before.
+    """
 
     def __init__(
-        self, warehouse: Warehouse, spec: TraceSpec, share: float, known: dict[str, dict[str, Any]], *, alone: bool
+        self,
+        warehouse: Warehouse,
+        spec: TraceSpec,
+        share: float,
+        known: dict[str, dict[str, Any]],
+        again: set[str],
+        *,
+        alone: bool,
     ) -> None:
         self.warehouse, self.spec, self.share, self.known, self.alone = warehouse, spec, share, known, alone
         self.holder = {row["sha256"]: name for name, row in known.items() if row["rows_read"]}
-        self.again: set[str] = set()
+        self.again, self.changed = again, set[str]()
         self._postponed: set[str] = set()
 
     def take(self, file: Found, waiting: Collection[str]) -> Ingested | None:
@@ -114,12 +124,19 @@ class _Run:
         with file.local() as path:
             stream = stream_trace(path, name, spec.format, {**spec.options, "spread": spec.spread})
             twin = self.holder.get(stream.sha256)
-            if twin == name and name not in self.again and self.known[name]["code_version"] == version("capsheet"):
-                return _done(self.known[name], "unchanged")
+            stood = self.known.get(name)
+            stands = stood is not None and (stood["sha256"], stood["code_version"]) == (
+                stream.sha256,
+                version("capsheet"),
+            )
+            if stood is not None and stands and twin == name and name not in self.again:
+                return _done(stood, "unchanged")
             if twin in waiting and name not in self._postponed:
                 # The other may hold other bytes by now.
                 self._postponed.add(name)
                 return None
+            if stood is not None and not stands:
+                self.changed.add(name)
             self.holder = {sha: held for sha, held in self.holder.items() if held != name}
             with self.warehouse.writer() as con:
                 if twin is not None and twin != name:
@@ -156,19 +173,18 @@ def _known(warehouse: Warehouse, source: str, names: list[str], sources: Collect
 
 def _without_gone(
     warehouse: Warehouse, source: str, known: dict[str, dict[str, Any]], found: list[Found]
-) -> dict[str, dict[str, Any]]:
-    """Take out the rows of files that are no longer there; what is known then.
+) -> tuple[dict[str, dict[str, Any]], set[str]]:
+    """Take out the rows of files that are no longer there; what is known then, and which files to read again.
 
-    A request that a file of these gave first, and that was refused in a later one, must be read there again: then
-    nothing of the source counts as known.
+    A request that a file of these gave first, and that was refused in a later one, must be read there again.
     """
     gone = sorted(set(known) - {file.name for file in found})
     if not gone:
-        return known
+        return known, set()
     with warehouse.writer() as con, loading(con):
         for name in gone:
             _remove(con, name)
-    return {} if _refusing(warehouse, source) else {name: row for name, row in known.items() if name not in gone}
+    return {name: row for name, row in known.items() if name not in gone}, _refusing(warehouse, source)
 
 
 def _remove(con: duckdb.DuckDBPyConnection, name: str) -> None:

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import given, settings
+from hypothesis import Phase, given, settings
 from hypothesis import strategies as st
 
 from pipelines import delivered
@@ -208,6 +208,53 @@ def test_overlapping_slices_in_any_order_are_the_whole_file(empty_warehouse: Pat
         store.ingest("traces")
         assert kept(store) == sorted(rows)
         store.accounted()
+
+
+def test_a_copy_that_outlives_its_file_under_two_names_is_not_lost(store: Store) -> None:
+    for name, seconds in (("1", range(60)), ("2", range(20, 60)), ("9", range(100, 160))):
+        store.put(f"traces/{name}.csv", text(various(seconds)))
+    store.ingest("traces")
+    store.put("traces/7.csv", text(various(range(100, 160))))
+    store.ingest("traces")
+    (store.folder / "traces/7.csv").rename(store.folder / "traces/8.csv")
+    store.ingest("traces")
+    assert kept(store) == sorted([*various(range(60)), *various(range(100, 160))])
+    store.accounted()
+
+
+def test_what_a_file_gave_comes_back_elsewhere_once_the_file_is_a_copy_of_another(store: Store) -> None:
+    for name, seconds in (("1", range(60)), ("2", range(20, 80)), ("3", range(100, 160))):
+        store.put(f"traces/{name}.csv", text(various(seconds)))
+    store.ingest("traces")
+    store.put("traces/1.csv", text(various(range(100, 160))))
+    store.ingest("traces")
+    assert kept(store) == sorted([*various(range(20, 80)), *various(range(100, 160))])
+    store.accounted()
+
+
+@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+@given(data=st.data())
+def test_whatever_happens_to_the_files_the_requests_of_those_that_are_there_stand_once(
+    empty_warehouse: Path, data: st.DataObject
+) -> None:
+    slices = [range(20), range(10, 30), range(15, 25), range(40, 60), range(50, 60)]
+    with TemporaryDirectory() as folder:
+        shutil.copy(empty_warehouse, folder)
+        store, there = Store(Path(folder)), dict[str, range]()
+        store.put("traces/z.csv", text(various(range(200, 205))))
+        for _ in range(4):
+            for _ in range(data.draw(st.integers(1, 3))):
+                name = data.draw(st.sampled_from("abcd"))
+                wanted = data.draw(st.sampled_from([None, *slices]))
+                there.pop(name, None)
+                (store.folder / f"traces/{name}.csv").unlink(missing_ok=True)
+                if wanted is not None:
+                    there[name] = wanted
+                    store.put(f"traces/{name}.csv", text(various(wanted)))
+            store.ingest("traces")
+            seconds = {at for one in there.values() for at in one} | set(range(200, 205))
+            assert kept(store) == sorted(row for at in seconds for row in various(range(at, at + 1)))
+            store.accounted()
 
 
 @pytest.mark.parametrize("first_isl", [100, 5000])
