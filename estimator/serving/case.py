@@ -101,6 +101,8 @@ class ServingCase:
     admission_wait_steps: float = 0.0
     """Decode steps a request waits on average before the engine looks at it: half of SGLang's receive interval,
     TensorRT-LLM's batch wait; 0 where the engine looks every step."""
+    exclusive_prefill: bool = False
+    """Whether prompts are computed in steps of their own while decodes wait, as the engine schedules."""
     kv_tokens: float | None = None
     """Tokens the KV cache of one worker of `layout` holds in requests of this length, all its attention ranks together;
     None where the memory account does not say."""

@@ -21,7 +21,16 @@ from estimator.step_time import WINDOW_INDEX, step_seconds
 
 Floats = NDArray[np.float64]
 
-COLUMNS = ("tokens", "sequences", "kv_tokens", "attention_pairs", "prefill_tokens", "ttft_weight", "tpot_weight")
+COLUMNS = (
+    "tokens",
+    "sequences",
+    "kv_tokens",
+    "attention_pairs",
+    "prefill_tokens",
+    "expert_tokens",
+    "ttft_weight",
+    "tpot_weight",
+)
 """Columns of `Composition.steps`. The weights are steps per request: of waiting for its first token, and per token."""
 _KINDS = 24
 """Kinds of step, of decode steps and of steps with prompts each, that steps are summed to."""
@@ -70,9 +79,9 @@ def price(p: Floats, steps: Floats, row: NDArray[np.int64], seconds: Floats) -> 
         i = row[k]
         s = steps[k]
         windowed = min(s[2], s[1] * p[i, WINDOW_INDEX])
-        t = step_seconds(p[i], s[0], s[1], s[2], windowed, s[3], s[4])
-        seconds[i, 0] += s[5] * t
-        seconds[i, 1] += s[6] * t
+        t = step_seconds(p[i], s[0], s[1], s[2], windowed, s[3], s[4], s[5])
+        seconds[i, 0] += s[6] * t
+        seconds[i, 1] += s[7] * t
 
 
 @lru_cache(maxsize=16_384)
@@ -95,7 +104,7 @@ def per_rank(whole: Composition, ranks: int) -> Composition:
     """The steps as one of `ranks` attention ranks sees them: its share of the decodes, its own prompts.
 
     All ranks step together, so each waits for whichever computes a prompt: a step that holds prompts lasts as long as
-    on the rank that has the most of them.
+    on the rank that has the most of them. Experts are spread over all ranks and run an even share of all tokens.
     """
     if ranks == 1:
         return whole
@@ -109,6 +118,7 @@ def per_rank(whole: Composition, ranks: int) -> Composition:
     steps[:, 0] = decodes / ranks + steps[:, 4]
     steps[:, 1] = decodes / ranks + prompts * share
     steps[:, 2] /= ranks
+    steps[:, 5] /= ranks
     return Composition(steps)
 
 
@@ -118,7 +128,7 @@ def _steps(load: Load, isl: Floats, osl: Floats) -> Floats:
     out = np.zeros((most, len(COLUMNS)))
     n = _run(load.clients, isl, osl, float(load.max_num_batched_tokens), load.max_num_seqs, load.exclusive_prefill, out)
     steps = out[:n]
-    steps[:, 5:] /= load.requests
+    steps[:, 6:] /= load.requests
     return steps
 
 
@@ -186,8 +196,9 @@ def _run(  # noqa: PLR0912, PLR0915
         row[2] = kv + decodes * (steps - 1) / 2 if decodes_too else 0.0
         row[3] = pairs
         row[4] = tokens
-        row[5] = steps * first_tokens_due
-        row[6] = steps * per_token
+        row[5] = row[0]
+        row[6] = steps * first_tokens_due
+        row[7] = steps * per_token
         if decodes_too:
             kv += decodes * steps
             for c in range(clients):
@@ -235,8 +246,8 @@ def _run(  # noqa: PLR0912, PLR0915
 
 def _alike(steps: Floats, kinds: int) -> Floats:
     """Steps with and without prompts each sorted by their tokens and summed to rows of equal weight."""
-    total = np.maximum(steps[:, 5:].sum(axis=0), 1e-12)
-    weight = (steps[:, 5:] / total).sum(axis=1)
+    total = np.maximum(steps[:, 6:].sum(axis=0), 1e-12)
+    weight = (steps[:, 6:] / total).sum(axis=1)
     summed = []
     for mine in (steps[:, 4] == 0.0, steps[:, 4] > 0.0):
         some, w = steps[mine], weight[mine]
@@ -249,6 +260,6 @@ def _alike(steps: Floats, kinds: int) -> Floats:
             alike = some[place == kind]
             share = w[place == kind, None]
             if share.sum() > 0.0:
-                mean = (alike[:, :5] * share).sum(axis=0) / share.sum()
-                summed.append(np.concatenate((mean, alike[:, 5:].sum(axis=0))))
+                mean = (alike[:, :6] * share).sum(axis=0) / share.sum()
+                summed.append(np.concatenate((mean, alike[:, 6:].sum(axis=0))))
     return np.array(summed)

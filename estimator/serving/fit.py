@@ -227,11 +227,11 @@ def _moving_steps(case: ServingCase, coefficients: Mapping[str, float]) -> Float
     p = parameters(case, coefficients)
     if case.prefill is not None:
         decoding, context = balance(case, coefficients)
-        return np.array([[decoding, decoding, decoding * context, 0.0, 0.0, 1.0, 1.0]])
+        return np.array([[decoding, decoding, decoding * context, 0.0, 0.0, decoding, 1.0, 1.0]])
     protocol = case.protocol
     assert protocol.rate_rps is not None
     isl, osl = max(1.0, case.isl_tokens - protocol.shared_prefix_tokens), max(2.0, case.osl_tokens)
-    load = MeanLoad(isl, osl, case.max_num_batched_tokens, case.max_num_seqs)
+    load = MeanLoad(isl, osl, case.max_num_batched_tokens, case.max_num_seqs, exclusive_prefill=case.exclusive_prefill)
     rate = protocol.rate_rps / case.layout.workers
     among = min(concurrency_at(p, load, rate, float(case.max_num_seqs)), float(case.max_num_seqs))
     others = max(0.0, among - 1.0)
@@ -239,8 +239,8 @@ def _moving_steps(case: ServingCase, coefficients: Mapping[str, float]) -> Float
     share = min(1.0, others / osl)
     chunk = min(isl, float(case.max_num_batched_tokens))
     pairs = chunk * (case.isl_tokens - chunk / 2)
-    plain = [among, among, among * context, 0.0, 0.0, min(among, 1.0) / 2, 1.0 - share]
-    mixed = [others + chunk, others + 1.0, others * context, pairs, chunk, isl / chunk, share]
+    plain = [among, among, among * context, 0.0, 0.0, among, min(among, 1.0) / 2, 1.0 - share]
+    mixed = [others + chunk, others + 1.0, others * context, pairs, chunk, others + chunk, isl / chunk, share]
     return np.array([plain, mixed])
 
 

@@ -7,7 +7,6 @@ separated pools (`separated`).
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 
 import numpy as np
 from numpy.typing import NDArray
@@ -20,8 +19,9 @@ from estimator.step_time import outside_s
 
 METRICS = ("ttft_mean_ms", "tpot_mean_ms", "e2e_mean_ms", "ttft_p99_ms")
 """What `predict` answers, each None where it has no figure."""
-EXCLUSIVE_PREFILL = ("sglang",)
-"""Engines that by default compute prompts in steps of their own (SGLang without --enable-mixed-chunk)."""
+POOL_UNSTATED = ("sglang",)
+"""Engines whose launch scripts each set the KV pool's share of memory: measured runs hold up to four times what the
+default leaves, so their clients are not made to wait for it."""
 JITTER = 0.1
 """Fixed lengths are spread by this share where prompts share steps with decodes: servers do not keep clients in step
 (measured: closed loops of vLLM and TensorRT-LLM with fixed lengths do not show the waves that exact lengths give)."""
@@ -49,8 +49,7 @@ def closed_loop(case: ServingCase) -> Composition:
     assert protocol.concurrency is not None
     clients = max(1, round(protocol.concurrency / layout.workers))
     shortest, longest = protocol.shortest_ratio, 1.0
-    exclusive = case.engine in EXCLUSIVE_PREFILL
-    if shortest == longest and not exclusive:
+    if shortest == longest and not case.exclusive_prefill:
         shortest, longest = 1 - JITTER, 1 + JITTER
     isl = _range(case.isl_tokens - protocol.shared_prefix_tokens, shortest, longest)
     found = composition(
@@ -60,26 +59,21 @@ def closed_loop(case: ServingCase) -> Composition:
             isl=isl,
             osl=_range(case.osl_tokens, shortest, longest),
             max_num_batched_tokens=case.max_num_batched_tokens * layout.dp,
-            max_num_seqs=layout.batch or case.max_num_seqs * layout.dp,
-            exclusive_prefill=exclusive,
+            max_num_seqs=_seats(case),
+            exclusive_prefill=case.exclusive_prefill,
         )
     )
     return per_rank(found, layout.dp)
 
 
-def _seated(case: ServingCase) -> ServingCase:
-    """The case with no more sequences at once than its KV cache holds at the mean context of a request: others wait.
-
-    Not of SGLang: the share of memory its pool gets is set by each launch script, and measured runs hold up to four
-    times what its default leaves.
-    """
+def _seats(case: ServingCase) -> int:
+    """Sequences that run at once: no more than the KV cache holds at the mean context of a request. Others wait."""
     layout, protocol = case.layout, case.protocol
-    if case.kv_tokens is None or case.engine in EXCLUSIVE_PREFILL:
-        return case
+    most = layout.batch or case.max_num_seqs * layout.dp
+    if case.kv_tokens is None or case.engine in POOL_UNSTATED:
+        return most
     context = (case.isl_tokens + case.osl_tokens / 2) * (1 + protocol.shortest_ratio) / 2
-    seats = max(1, int(case.kv_tokens // context))
-    most = min(seats, layout.batch or case.max_num_seqs * layout.dp)
-    return replace(case, layout=replace(layout, batch=most))
+    return min(most, max(1, int(case.kv_tokens // context)))
 
 
 def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, float | None]:
@@ -95,7 +89,7 @@ def predict(case: ServingCase, coefficients: Mapping[str, float]) -> dict[str, f
     p = parameters(case, coefficients)
     if case.protocol.concurrency is None:
         return _open_loop(case, p, request_s(case, coefficients), coefficients["first_token_steps"])
-    ttft_s, tpot_s = closed_loop(_seated(case)).seconds(p)
+    ttft_s, tpot_s = closed_loop(case).seconds(p)
     ttft_s += request_s(case, coefficients) + (case.admission_wait_steps + coefficients["first_token_steps"]) * tpot_s
     return _answer(case, ttft_s, tpot_s, None)
 
@@ -125,7 +119,7 @@ def _open_loop(case: ServingCase, p: Floats, outside_s: float, trailing: float) 
         max_num_batched_tokens=case.max_num_batched_tokens,
         max_model_len=isl + osl + 1,
         prefix_caching=shared > 0,
-        exclusive_prefill=case.engine in EXCLUSIVE_PREFILL,
+        exclusive_prefill=case.exclusive_prefill,
     )
     found = replay(workload, p, limits, replicas=case.layout.workers, ranks=ranks, request_seconds=outside_s)
     late = found.ttft_s[n // 2 :].mean()

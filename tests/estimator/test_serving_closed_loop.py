@@ -28,7 +28,8 @@ def case_of(
     architecture = model or gqa()
     load = Protocol(concurrency=clients)
     sized = weights(architecture)
-    return ServingCase(architecture, sized, H100, engine, "", "bf16", Layout(1), load, isl, osl, 8192, 1024)
+    case = ServingCase(architecture, sized, H100, engine, "", "bf16", Layout(1), load, isl, osl, 8192, 1024)
+    return replace(case, exclusive_prefill=engine == "sglang")
 
 
 def seen(case: ServingCase, coefficients: dict[str, float] = TYPICAL) -> tuple[float, float]:

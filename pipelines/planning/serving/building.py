@@ -195,6 +195,7 @@ def build(
         prefill=prefill,
         kv_cache_bytes=known.kv_element_bytes,
         admission_wait_steps=admission_wait_steps,
+        exclusive_prefill=known.exclusive_prefill,
         kv_tokens=held,
     )
     return Built(case, served, tuple(notes), uncounted or {})
