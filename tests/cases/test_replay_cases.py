@@ -115,7 +115,7 @@ def test_stages_of_higher_load_follow_from_the_two_lowest(shared: Path) -> None:
             off["saturation"].append(most_served / saturation - 1)
     assert len(off["ttft_p50"]) == 3
     assert max(map(abs, off["ttft_p50"])) < 0.20
-    # Wanted within 10 %: two series are, the third (256 sequences) is 14 % fast at two thirds of its saturation.
+    # Wanted within 10 %: two series are, the third (256 sequences) is 11 to 14 % fast at two thirds of its saturation.
     assert np.median(np.abs(off["tpot"])) < 0.10
     assert max(map(abs, off["tpot"])) < 0.18
     assert len(off["saturation"]) == 3
