@@ -243,7 +243,7 @@ def _fast_forward(f: Fleet, e: int, p: Step, until_s: float) -> bool:
         if needed > free_blocks(g) or now_s >= stop_s:
             break
         take(f, e, needed)
-        step_s = step_seconds(p, decoding, decoding, float(g.kv_full), float(g.kv_window), 0.0, 0.0)
+        step_s = step_seconds(p, decoding, decoding, float(g.kv_full), float(g.kv_window), 0.0, 0.0, decoding)
         _account(f, g, now_s, step_s)
         if now_s + step_s >= until_s:
             g.start_s = now_s
@@ -282,12 +282,27 @@ def looks_up(f: Fleet, e: int, now_s: float) -> None:
 
 
 @spliced
-def begin(f: Fleet, e: int, p: Step, now_s: float) -> float:
-    """Put together the step of engine `e` that starts now. Returns how long it takes by itself."""
+def put_together(f: Fleet, e: int, now_s: float) -> None:
+    """Choose what the step of engine `e` that starts now holds."""
+    f.engines[e].load_s = 0.0
+    fill(f, e, now_s)
+
+
+@spliced
+def tokens_of(f: Fleet, e: int) -> int:
+    """Tokens of the step of engine `e` that was put together."""
+    g = f.engines[e]
+    tokens: int = 0 if g.alone else g.decoding
+    for j in range(g.prefills):
+        tokens += f.requests[f.prefills[e, j]].chunk
+    return tokens
+
+
+@spliced
+def lasts_s(f: Fleet, e: int, p: Step, expert_tokens: float) -> float:
+    """How long the step of engine `e` that was put together takes by itself; `expert_tokens` as in `step_seconds`."""
     rules = f.rules[0]
     g = f.engines[e]
-    g.load_s = 0.0
-    fill(f, e, now_s)
     tokens = sequences = kv_full = kv_window = 0
     if not g.alone:
         tokens = sequences = g.decoding
@@ -309,7 +324,7 @@ def begin(f: Fleet, e: int, p: Step, now_s: float) -> float:
     if rules.drafts > 0 and prompt_tokens < tokens:
         g.load_s += rules.draft_s
     step_s: float = step_seconds(
-        p, float(tokens), float(sequences), float(kv_full), float(kv_window), pairs, float(prompt_tokens)
+        p, float(tokens), float(sequences), float(kv_full), float(kv_window), pairs, float(prompt_tokens), expert_tokens
     )
     step_s += g.load_s
     return step_s
@@ -357,7 +372,8 @@ def advance(f: Fleet, e: int, p: Step, until_s: float) -> int:
             if min(g.deadline_s, landing_s(f, e)) <= g.end_s:
                 g.asleep = 1
                 continue
-        step_s = begin(f, e, p, g.end_s)
+        put_together(f, e, g.end_s)
+        step_s = lasts_s(f, e, p, -1.0)
         if g.running == 0:
             rests(f, e)
             continue

@@ -19,7 +19,7 @@ from numba import njit
 from estimator.replay import links as links_module
 from estimator.replay.blocks import release
 from estimator.replay.compiled import inner
-from estimator.replay.engine import Step, begin, complete, fly, looks_up, rests
+from estimator.replay.engine import Step, complete, fly, lasts_s, looks_up, put_together, rests, tokens_of
 from estimator.replay.kernel import COMPILED, fingerprint
 from estimator.replay.links import BY_DECODE, BY_PREFILL, FROM_DECODE, FROM_PREFILL, WITH_KV, arrive, next_link, post
 from estimator.replay.links import posted as link_posted
@@ -46,13 +46,20 @@ def _end_step(f: Fleet, c: int, now_s: float) -> None:
 
 @inner
 def _begin_step(f: Fleet, c: int, p: Step, now_s: float) -> None:
-    """Replica `c` begins a step if it has something to run: it lasts as long as that of its slowest rank."""
+    """Replica `c` begins a step if it has something to run: it lasts as long as that of its slowest rank.
+
+    The experts of every rank run an even share of the tokens of all.
+    """
     ranks = f.rules[0].ranks
     longest_s = 0.0
+    tokens = 0
     for e in range(c * ranks, (c + 1) * ranks):
         f.engines[e].end_s = now_s
         looks_up(f, e, now_s)
-        step_s = begin(f, e, p, now_s)
+        put_together(f, e, now_s)
+        tokens += tokens_of(f, e)
+    for e in range(c * ranks, (c + 1) * ranks):
+        step_s = lasts_s(f, e, p, tokens / ranks)
         if f.engines[e].running > 0:
             longest_s = max(longest_s, step_s)
     for e in range(c * ranks, (c + 1) * ranks):

@@ -116,15 +116,16 @@ def _physics(
     kv_tokens_window: float,
     attention_pairs: float,
     prefill_tokens: float,
+    expert_tokens: float,
 ) -> float:
-    """Seconds of a step by its terms; arguments as `step_seconds` takes them."""
+    """Seconds of a step by its terms; arguments as `step_seconds` takes them, `expert_tokens` always given."""
     seconds: float = p[_STEP] + p[_LAYER] + p[_MOE_LAYER] + p[_COLLECTIVE] + sequences * (p[_SEQUENCE] + p[_STATE])
     seconds += _smooth_max(p[_DENSE_READ], p[_DENSE_FLOPS] * tokens)
     seconds += _smooth_max(p[_HEAD_READ], p[_HEAD_FLOPS] * sequences)
     if p[_EXPERT_READ] > 0.0:
         # Experts touched by n tokens that each pick k of E: E (1 - (1 - k/E)^n).
-        touched = 1.0 - p[_EXPERT_UNUSED] ** tokens
-        seconds += _smooth_max(p[_EXPERT_READ] * touched, p[_EXPERT_FLOPS] * tokens)
+        touched = 1.0 - p[_EXPERT_UNUSED] ** expert_tokens
+        seconds += _smooth_max(p[_EXPERT_READ] * touched, p[_EXPERT_FLOPS] * expert_tokens)
     seconds += p[_COLLECTIVE_BYTES] * tokens
     seconds += p[_KV_FULL] * kv_tokens_full + p[_KV_WINDOW] * kv_tokens_window
     if prefill_tokens > 0.0:
@@ -192,7 +193,7 @@ def _prefill_factor(p: NDArray[np.float64], attention_pairs: float, prefill_toke
     prompts = _KNOTS + int(p[_FIELDS]) + int(p[_FIELDS + 1]) + int(p[_FIELDS]) * int(p[_FIELDS + 1])
     # A chunk behind d tokens of its prompt meets chunk x (d + chunk / 2) pairs.
     end = prefill_tokens + max(0.0, attention_pairs / prefill_tokens - prefill_tokens / 2.0)
-    physics_s: float = _physics(p, end, 1.0, 0.0, 0.0, end * end / 2.0, end)
+    physics_s: float = _physics(p, end, 1.0, 0.0, 0.0, end * end / 2.0, end, end)
     first = p[prompts]
     last = p[prompts + k - 1]
     measured_s: float
@@ -218,24 +219,37 @@ def _profiled(
     kv_tokens_window: float,
     attention_pairs: float,
     prefill_tokens: float,
+    expert_tokens: float,
 ) -> float:
-    """Seconds of a step that physics gives `physics_s`, with the measurements that `p` carries."""
+    """Seconds of a step that physics gives `physics_s`, with the measurements that `p` carries.
+
+    They were taken with all attention ranks alike. Of experts, either part alone runs no more than the whole step.
+    """
     decodes = min(tokens - prefill_tokens, sequences)
     plain_s = 0.0
     decode_s = 0.0
     if decodes > 0.0:
         plain_s = physics_s
-        if prefill_tokens > 0.0 or tokens != decodes:
-            plain_s = _physics(p, decodes, decodes, kv_tokens_full, kv_tokens_window, 0.0, 0.0)
+        if prefill_tokens > 0.0 or tokens != decodes or expert_tokens > decodes:
+            plain_s = _physics(
+                p, decodes, decodes, kv_tokens_full, kv_tokens_window, 0.0, 0.0, min(decodes, expert_tokens)
+            )
         decode_s = _decode(p, plain_s, decodes, kv_tokens_full / decodes)
     if prefill_tokens <= 0.0:
-        # Drafts that are verified beside each token add what they add in physics.
+        # Drafts that are verified beside each token, and experts run for other ranks, add what they add in physics.
         return decode_s + (physics_s - plain_s)
     factor = _prefill_factor(p, attention_pairs, prefill_tokens)
     if decodes <= 0.0:
         return factor * physics_s
     alone_s = factor * _physics(
-        p, prefill_tokens, max(sequences - decodes, 0.0), 0.0, 0.0, attention_pairs, prefill_tokens
+        p,
+        prefill_tokens,
+        max(sequences - decodes, 0.0),
+        0.0,
+        0.0,
+        attention_pairs,
+        prefill_tokens,
+        min(prefill_tokens, expert_tokens),
     )
     return max(decode_s + factor * (physics_s - plain_s), decode_s, alone_s)
 
@@ -249,6 +263,7 @@ def step_seconds(
     kv_tokens_window: float,
     attention_pairs: float,
     prefill_tokens: float,
+    expert_tokens: float = -1.0,
 ) -> float:
     """Seconds of one engine step.
 
@@ -257,11 +272,17 @@ def step_seconds(
     sums the context of the decoding sequences, `kv_tokens_window` the same with each context cut at the window;
     `attention_pairs` sums chunk x (context + chunk / 2) over prefill chunks; `prefill_tokens` is 0 in a pure decode
     step. An empty step still costs the fixed overheads.
+
+    Of attention ranks that step together, each attends to its own tokens, while the tokens of all are spread over the
+    experts of all: `expert_tokens` is then their mean over the ranks. Negative: `tokens`, as of one rank, or all alike.
     """
-    seconds: float = _physics(p, tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens)
+    routed = tokens if expert_tokens < 0.0 else expert_tokens
+    seconds: float = _physics(
+        p, tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens, routed
+    )
     if len(p) > _FIELDS:
         return _profiled(
-            p, seconds, tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens
+            p, seconds, tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens, routed
         )
     return seconds
 
@@ -274,6 +295,7 @@ def step_terms(
     kv_tokens_window: float,
     attention_pairs: float,
     prefill_tokens: float,
+    expert_tokens: float = -1.0,
 ) -> dict[str, float]:
     """The same step in seconds per term of STEP_TERMS; they sum to `step_seconds`.
 
@@ -281,7 +303,7 @@ def step_terms(
     profile there is MEASURED_TERM too: how far the measurement is from the sum of the others.
     """
 
-    amounts = (tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens)
+    amounts = (tokens, sequences, kv_tokens_full, kv_tokens_window, attention_pairs, prefill_tokens, expert_tokens)
     batch = tuple(float(amount) for amount in amounts)
     terms: dict[str, float] = {}
     for term, fields in _TERMS.items():

@@ -256,6 +256,10 @@ class Engine:
                 q.outcome = "cancelled"
                 self.dropped.append(q)
 
+    def tokens(self) -> int:
+        """Of the step that was put together."""
+        return sum(self.scheduled.values())
+
     def run_step(self, arrivals_until: Callable[[float], None]) -> None:
         """One step in time, those who arrive meanwhile, then its tokens."""
         self.now += self.seconds()
@@ -265,8 +269,8 @@ class Engine:
     def batch(self) -> list[tuple[Request, int]]:
         return [(q, self.scheduled[q.name]) for q in self.running if q.name in self.scheduled]
 
-    def seconds(self) -> float:
-        """How long the step that was put together takes."""
+    def seconds(self, expert_tokens: float | None = None) -> float:
+        """How long the step that was put together takes; its experts run its own tokens, or the mean of all ranks."""
         window = self.step[WINDOW_INDEX]
         batch = self.batch()
         again = [q for q, n in batch if q.handed and not q.generated and n == 1]
@@ -276,12 +280,13 @@ class Engine:
             self.load_s += self.speculation.draft_seconds
         seconds: float = self.load_s + step_seconds(
             self.step,
-            float(sum(self.scheduled.values())),
+            float(self.tokens()),
             float(len(self.scheduled)),
             float(sum(q.computed for q in decodes)),
             float(sum(min(q.computed, window) for q in decodes)),
             float(sum(n * (q.computed + 0.5 * n) for q, n in prompts)),
             float(sum(n for _, n in prompts)),
+            float(self.tokens()) if expert_tokens is None else expert_tokens,
         )
         self.load_s = 0.0
         return seconds

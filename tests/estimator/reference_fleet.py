@@ -62,7 +62,9 @@ class Replica:
             engine.cancel()
             engine.land()
             engine.put_together()
-            seconds = engine.seconds()
+        mean_tokens = sum(engine.tokens() for engine in self.ranks) / len(self.ranks)
+        for engine in self.ranks:
+            seconds = engine.seconds(mean_tokens)
             if engine.running:
                 longest_s = max(longest_s, seconds)
         self.rest(now_s)

@@ -26,6 +26,9 @@ from tests.estimator.reference_fleet import serve_fleet
 from tests.estimator.reference_pools import serve_separated
 from tests.estimator.replay_cases import physical_step, returning, workloads
 
+EXPERTS = {"expert_read_s": 4e-3, "expert_unused_share": 0.9, "expert_flops_s_per_token": 2e-4}
+"""Ranks in lockstep share them: a wrong mean of their tokens shows in the times."""
+
 # A run of several blocks under one hash is held whole, by the reference block by block: usage tells them apart.
 ONE_BLOCK_A_HASH = workloads(4, hash_blocks=(1,)) | returning(4)
 
@@ -82,8 +85,9 @@ def test_a_fleet_sees_the_times_the_rules_give_it(data: st.DataObject) -> None:
             options |= {"outages": [away], "resend": data.draw(st.booleans())}
         elif options["router"] != "prefix":
             options["router_stale_s"] = data.draw(st.sampled_from([0.0, 0.05]))
-    expected, pool = serve_fleet(asked, physical_step(), limits, **options)
-    result = replay(asked, physical_step(), limits, series_bins=8, **options)
+    step = physical_step(**EXPERTS)
+    expected, pool = serve_fleet(asked, step, limits, **options)
+    result = replay(asked, step, limits, series_bins=8, **options)
     extra_s = options.get("request_seconds", 0.0)
     start = np.asarray([q.queued_s for q in expected])
     same(result.queue_s, np.asarray([q.admitted_s for q in expected]) - start, "queue")
@@ -119,8 +123,8 @@ def test_two_pools_and_their_links_see_the_times_the_rules_give_them(data: st.Da
     prefill, decode = (
         Pool(step, limits_of(data), data.draw(st.integers(1, 2)), data.draw(routers), data.draw(ranks), speculation)
         for step, ranks, speculation in (
-            (physical_step(), st.sampled_from([1, 1, 2]), None),
-            (physical_step(step_overhead_s=2e-3), st.sampled_from([1, 1, 2]), drafts),
+            (physical_step(**EXPERTS), st.sampled_from([1, 1, 2]), None),
+            (physical_step(step_overhead_s=2e-3, **EXPERTS), st.sampled_from([1, 1, 2]), drafts),
         )
     )
     handoff = Handoff(

@@ -91,7 +91,7 @@ def test_a_constant_step_is_the_time_per_token() -> None:
 def test_ranks_share_decodes_and_keep_the_time_each_step_counts_for() -> None:
     whole = composition(Load(64, 640, (400, 500), (200, 250), 8192, 512))
     shared = per_rank(whole, 8)
-    assert shared.steps[:, 5:] == pytest.approx(whole.steps[:, 5:])
+    assert shared.steps[:, 6:] == pytest.approx(whole.steps[:, 6:])
     assert (shared.steps[:, 0] <= whole.steps[:, 0] + 1e-9).all()
     assert shared.seconds(_step())[1] < whole.seconds(_step())[1]
     assert per_rank(whole, 1) is whole
@@ -115,4 +115,4 @@ def test_a_load_that_cannot_be_is_refused(load: Load) -> None:
 def test_answers_of_one_token_end_with_their_prompt() -> None:
     found = composition(Load(2, 8, (10, 10), (1, 1), 100, 4))
     assert isinstance(found, Composition)
-    assert found.steps[:, 6].sum() == 0.0
+    assert found.steps[:, 7].sum() == 0.0
