@@ -18,6 +18,7 @@ from estimator.replay import (
     Outage,
     Speculation,
     Tier,
+    Workload,
     crash,
     replay,
     simulate,
@@ -25,7 +26,7 @@ from estimator.replay import (
 )
 from estimator.replay.links import new_links, new_moves, new_way
 from estimator.replay.stepwise import run_stepwise
-from tests.estimator.replay_cases import physical_step, returning, workloads
+from tests.estimator.replay_cases import physical_step, returning, roomy, step_of, workloads
 
 STEP_S = 0.01
 
@@ -123,3 +124,22 @@ def test_one_rank_a_replica_is_the_fast_loop_to_the_last_bit(data: st.DataObject
     if fast.series is not None and stepwise.series is not None:
         np.testing.assert_allclose(fast.series.running, stepwise.series.running, rtol=1e-9, atol=1e-12)
         np.testing.assert_allclose(fast.series.kv_usage, stepwise.series.kv_usage, rtol=1e-9, atol=1e-12)
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_a_prompt_on_one_rank_keeps_experts_busy_a_share_of_the_time_of_one_on_every_rank(ranks: int) -> None:
+    step = step_of(expert_read_s=1e-12, expert_flops_s_per_token=1e-5)
+    one, everywhere = (
+        replay(Workload.of(np.zeros(n), np.full(n, 1000), np.full(n, 1)), step, roomy(), ranks=ranks)
+        for n in (1, ranks)
+    )
+    assert sorted(everywhere.rank) == list(range(ranks))
+    np.testing.assert_allclose(everywhere.ttft_s, 1000 * 1e-5)
+    np.testing.assert_allclose(one.ttft_s, 1000 * 1e-5 / ranks)
+
+
+def test_dense_layers_wait_for_the_rank_with_the_most_tokens() -> None:
+    step = step_of(dense_flops_s_per_token=1e-5)
+    for n in (1, 4):
+        seen = replay(Workload.of(np.zeros(n), np.full(n, 1000), np.full(n, 1)), step, roomy(), ranks=4)
+        np.testing.assert_allclose(seen.ttft_s, 1000 * 1e-5)

@@ -97,6 +97,15 @@ def test_ranks_share_decodes_and_keep_the_time_each_step_counts_for() -> None:
     assert per_rank(whole, 1) is whole
 
 
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_ranks_share_the_work_of_experts_whichever_of_them_has_the_prompt(ranks: int) -> None:
+    whole = composition(Load(64, 640, (400, 500), (200, 250), 8192, 512))
+    experts = np.zeros(len(STEP_FIELDS))
+    experts[[STEP_FIELDS.index("expert_read_s"), STEP_FIELDS.index("expert_flops_s_per_token")]] = 1e-12, 1e-5
+    expected = np.array(whole.seconds(experts)) / ranks
+    assert per_rank(whole, ranks).seconds(experts) == pytest.approx(expected, rel=1e-9)
+
+
 @pytest.mark.parametrize(
     "load",
     [

@@ -31,17 +31,19 @@ from tests.estimator.step_models import H100, IDEAL, gqa
 
 Parameters = np.ndarray[Any, np.dtype[np.float64]]
 PHYSICS = step_parameters(gqa(), weights(gqa()), H100, 1, {**IDEAL, "step_overhead_us": 300.0})
+_MOE = gqa(experts=64, experts_per_token=4, intermediate=1024)
+ROUTED = step_parameters(_MOE, weights(_MOE), H100, 1, {**IDEAL, "step_overhead_us": 300.0}, ep=4, dp=4)
 BATCHES, CONTEXTS, PROMPTS = (1, 8, 64, 256), (500, 2000, 8000), (128, 512, 2048, 8192)
 
 
-def profile(slower: float = 1.3, noise: float = 0.0) -> Profile:
+def profile(slower: float = 1.3, noise: float = 0.0, physics: Parameters = PHYSICS) -> Profile:
     """Every batch at every context, and prompts; `slower` than physics, by a growing share."""
     decode = tuple(
-        DecodePoint(s, c, decode_step_seconds(PHYSICS, s, c) * (slower + noise * ((i * 7 + j * 3) % 5 - 2)))
+        DecodePoint(s, c, decode_step_seconds(physics, s, c) * (slower + noise * ((i * 7 + j * 3) % 5 - 2)))
         for i, s in enumerate(BATCHES)
         for j, c in enumerate(CONTEXTS)
     )
-    prompts = tuple(PrefillPoint(n, prefill_seconds(PHYSICS, n, 8192) * slower, False) for n in PROMPTS)
+    prompts = tuple(PrefillPoint(n, prefill_seconds(physics, n, 8192) * slower, False) for n in PROMPTS)
     return Profile(decode, prompts, "measured", "a bench")
 
 
@@ -115,6 +117,24 @@ def test_a_mixed_step_is_never_faster_than_either_of_its_parts(
     mixed = step_seconds(p, float(decodes + chunk), decodes + 1.0, kv, kv, pairs, float(chunk))
     assert mixed >= step_seconds(p, float(decodes), float(decodes), kv, kv, 0.0, 0.0) * (1 - 1e-12) or decodes == 0
     assert mixed >= step_seconds(p, float(chunk), 1.0, 0.0, 0.0, pairs, float(chunk)) * (1 - 1e-12)
+
+
+@settings(max_examples=60, deadline=None)
+@given(st.floats(0.4, 3.0), st.integers(1, 400), st.integers(1, 12_000), st.integers(0, 8192), st.floats(1.0, 8.0))
+def test_prompts_of_other_ranks_slow_a_measured_step_as_they_do_in_physics(
+    slower: float, decodes: int, context: int, chunk: int, others: float
+) -> None:
+    p = with_profile(ROUTED, profile(slower, physics=ROUTED), max_num_batched_tokens=8192)
+    tokens, kv = float(decodes + chunk), float(decodes * context)
+    step = (tokens, decodes + float(chunk > 0), kv, kv, chunk * chunk / 2.0, float(chunk))
+    alike = step_seconds(p, *step)
+    assert step_seconds(p, *step, tokens) == alike
+    more, physics = step_seconds(p, *step, tokens * others), step_seconds(ROUTED, *step, tokens * others)
+    assert more >= alike * (1 - 1e-12)
+    if chunk == 0:
+        assert more - alike == pytest.approx(physics - step_seconds(ROUTED, *step), abs=1e-9)
+    fewer = step_seconds(p, *step, tokens / others)
+    assert 0 < fewer <= alike * (1 + 1e-12)
 
 
 def test_a_prompt_in_chunks_takes_what_was_measured_of_it() -> None:

@@ -62,27 +62,30 @@ def arguments(p: np.ndarray[Any, np.dtype[np.float64]], batch: dict[str, int]) -
 
 
 @settings(max_examples=60, deadline=None)
-@given(architectures(), accelerators(), coefficient_sets(), LAYOUT, BATCH)
+@given(architectures(), accelerators(), coefficient_sets(), LAYOUT, BATCH, st.sampled_from([None, 0.1, 1.0, 3.0]))
 def test_no_step_uses_more_than_the_peak_flops_or_bandwidth_of_its_gpus(
     architecture: Architecture,
     accelerator: Accelerator,
     coefficients: dict[str, float],
     layout: dict[str, int],
     batch: dict[str, int],
+    among: float | None,
 ) -> None:
-    """Of one attention rank, with the experts that its GPUs hold."""
+    """Of one attention rank, with the experts that its GPUs hold, among ranks that have `among` times its tokens."""
     p = parameters(architecture, accelerator, coefficients=coefficients, **layout)
     tp, dp = layout["tp"], layout["dp"]
     tokens, sequences, kv_full, kv_window, pairs, prefill = arguments(p, batch)
-    seconds = step_seconds(p, tokens, sequences, kv_full, kv_window, pairs, prefill)
+    routed_tokens = tokens if among is None else among * tokens
+    others = () if among is None else (routed_tokens,)
+    seconds = step_seconds(p, tokens, sequences, kv_full, kv_window, pairs, prefill, *others)
     layers = architecture.layers
     dense = sum(x.attention.parameters + x.norm_parameters + x.feed_forward.dense_parameters for x in layers)
     routed = sum(x.feed_forward.experts_per_token * x.feed_forward.expert_parameters for x in layers)
-    flops = 2 * (dense + routed) * tokens + 2 * architecture.embedding_parameters * sequences
+    flops = 2 * dense * tokens + 2 * routed * routed_tokens + 2 * architecture.embedding_parameters * sequences
     kv_bytes = 0.0
     expert_bytes = 0.0
     for forward in (layer.feed_forward for layer in layers if layer.feed_forward.experts):
-        touched = 1 - (1 - forward.experts_per_token / forward.experts) ** (tokens * dp)
+        touched = 1 - (1 - forward.experts_per_token / forward.experts) ** (routed_tokens * dp)
         expert_bytes += 2 * forward.experts * forward.expert_parameters * touched / dp
     for attention in (layer.attention for layer in layers):
         kv_bytes += sequences * 2 * (2 * attention.state_elements + 2 * attention.state_fp32_elements)
@@ -106,6 +109,23 @@ def test_a_step_with_more_to_do_is_never_faster(
     p = parameters(architecture, H100, coefficients=coefficients, **layout)
     less = step_seconds(p, *arguments(p, batch))
     assert step_seconds(p, *arguments(p, {**batch, more: 2 * batch[more] + 1})) >= less * (1 - 1e-12)
+
+
+@settings(max_examples=40, deadline=None)
+@given(architectures(), coefficient_sets(), LAYOUT, BATCH, st.floats(0, 4), st.floats(1, 4))
+def test_a_rank_is_never_faster_for_tokens_of_other_ranks(
+    architecture: Architecture,
+    coefficients: dict[str, float],
+    layout: dict[str, int],
+    batch: dict[str, int],
+    among: float,
+    more: float,
+) -> None:
+    p = parameters(architecture, H100, coefficients=coefficients, **layout)
+    of_rank = tuple(float(x) for x in arguments(p, batch))
+    few, many = among * of_rank[0], more * among * of_rank[0]
+    assert step_seconds(p, *(*of_rank, many)) >= step_seconds(p, *(*of_rank, few)) * (1 - 1e-12)
+    assert step_seconds(p, *(*of_rank, of_rank[0])) == step_seconds(p, *of_rank)
 
 
 @settings(max_examples=40, deadline=None)
@@ -179,6 +199,20 @@ def test_experts_touched_follow_the_batch_not_the_model() -> None:
     assert share(1) == pytest.approx(0.25, rel=1e-3)
     assert share(2) == pytest.approx(1 - 0.75**2, rel=1e-3)
     assert share(64) == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.parametrize("ranks", [2, 8])
+def test_one_ranks_prompt_costs_experts_a_share_of_what_a_prompt_on_every_rank_costs(ranks: int) -> None:
+    p = parameters(gqa(layers=4, experts=64, experts_per_token=4, intermediate=1024), dp=ranks, ep=ranks)
+    prompt = (1e6, 1.0, 0.0, 0.0, 1e6 * 5e5, 1e6)
+    all_alike, alone = step_terms(p, *prompt), step_terms(p, *prompt, 1e6 / ranks)
+    experts = "expert weights and FLOPs"
+    assert alone.pop(experts) == pytest.approx(all_alike.pop(experts) / ranks, rel=1e-3)
+    assert alone == pytest.approx(all_alike)
+    # 64 tokens of one rank touch as many of the experts as 64 tokens of all ranks.
+    few = (64.0, 64.0, 0.0, 0.0, 0.0, 0.0)
+    spread = (64.0 / ranks, 64.0 / ranks, 0.0, 0.0, 0.0, 0.0)
+    assert step_terms(p, *few, 64.0 / ranks)[experts] == step_terms(p, *spread)[experts]
 
 
 def test_weights_and_flops_of_a_gemm_overlap_instead_of_adding_up() -> None:
