@@ -131,10 +131,13 @@ class _Run:
             )
             if stood is not None and stands and twin == name and name not in self.again:
                 return _done(stood, "unchanged")
-            if twin in waiting and name not in self._postponed:
-                # The other may hold other bytes by now.
-                self._postponed.add(name)
-                return None
+            if twin in waiting:
+                # The other may hold other bytes by now; it does where those that wait wait for each other.
+                if name not in self._postponed:
+                    self._postponed.add(name)
+                    return None
+                twin = None
+            self._postponed.clear()
             if stood is not None and not stands:
                 self.changed.add(name)
             self.holder = {sha: held for sha, held in self.holder.items() if held != name}

@@ -9,7 +9,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import pytest
-from hypothesis import Phase, given, settings
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from pipelines import delivered
@@ -232,7 +232,30 @@ def test_what_a_file_gave_comes_back_elsewhere_once_the_file_is_a_copy_of_anothe
     store.accounted()
 
 
-@settings(max_examples=3, deadline=None, phases=[Phase.generate])
+def test_a_copy_of_a_file_that_is_a_copy_of_another_by_now_is_not_lost(store: Store) -> None:
+    for name, seconds in (("b", range(40, 60)), ("c", range(15, 25))):
+        store.put(f"traces/{name}.csv", text(various(seconds)))
+    store.ingest("traces")
+    for name, seconds in (("a", range(40, 60)), ("b", range(15, 25)), ("c", range(20))):
+        store.put(f"traces/{name}.csv", text(various(seconds)))
+    store.ingest("traces")
+    assert kept(store) == sorted([*various(range(25)), *various(range(40, 60))])
+    store.accounted()
+
+
+def test_files_that_change_names_with_each_other_lose_nothing(store: Store) -> None:
+    store.put("traces/a.csv", text(various(range(20))))
+    store.put("traces/b.csv", text(various(range(40, 60))))
+    store.ingest("traces")
+    (store.folder / "traces/a.csv").rename(store.folder / "traces/x")
+    (store.folder / "traces/b.csv").rename(store.folder / "traces/a.csv")
+    (store.folder / "traces/x").rename(store.folder / "traces/b.csv")
+    store.ingest("traces")
+    assert kept(store) == sorted([*various(range(20)), *various(range(40, 60))])
+    store.accounted()
+
+
+@settings(max_examples=5, deadline=None)
 @given(data=st.data())
 def test_whatever_happens_to_the_files_the_requests_of_those_that_are_there_stand_once(
     empty_warehouse: Path, data: st.DataObject
