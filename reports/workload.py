@@ -34,7 +34,7 @@ _BUCKETS = (
 )  # fmt: skip
 _SEASONS = (
     Column("Service"), Column("When, UTC"), Column("Times the mean rate", styles.RATE),
-    Column("Requests/s", styles.RATE), Column("Requests", styles.COUNT), Column("Hours seen", styles.PLAIN),
+    Column("Requests/s", styles.RATE), Column("Requests", styles.COUNT), Column("Hours seen", styles.RATE),
 )  # fmt: skip
 _MIX = (
     Column("Service"), Column("Told apart by"), Column("Value"), Column("Requests", styles.COUNT),
