@@ -174,7 +174,8 @@ def _decode(p: NDArray[np.float64], physics_s: float, sequences: float, context:
     more_s = (1.0 - v) * p[high] + v * p[high + on]
     measured_s: float = (1.0 - u) * less_s + u * more_s
     above = sequences > s or context > c
-    below = sequences < s or context < c
+    # A mean context may miss that of a point by rounding.
+    below = sequences < s or context < c * (1.0 - 1e-12)
     if above and below:
         return physics_s
     if above:

@@ -6,10 +6,10 @@ from dataclasses import replace
 
 import pytest
 
-from estimator.bounds import decode_step_seconds
 from estimator.serving import Layout, Protocol, ServingCase, predict
 from estimator.serving.fit import PRIORS
 from estimator.serving.predict import parameters
+from estimator.step_time import step_seconds
 from estimator.weights import weights
 from tests.estimator.step_models import H100, gqa
 
@@ -34,7 +34,8 @@ def _seen(case: ServingCase) -> dict[str, float]:
 @pytest.mark.parametrize("layout", [Layout(1), Layout(1, dp=4, ep=4)])
 def test_next_to_idle_a_token_takes_a_step_of_one_request(layout: Layout) -> None:
     case = _case(0.05, layout)
-    step_s = decode_step_seconds(parameters(case, TYPICAL), 1.0, 1100.0)
+    # Its token is spread over the experts of all ranks.
+    step_s = step_seconds(parameters(case, TYPICAL), 1.0, 1.0, 1100.0, 1100.0, 0.0, 0.0, 1.0 / layout.dp)
     assert _seen(case)["tpot_mean_ms"] == pytest.approx(step_s * 1e3, rel=0.01)
 
 

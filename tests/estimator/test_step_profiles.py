@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import example, given, settings
 from hypothesis import strategies as st
 
 from estimator.bounds import decode_step_seconds, prefill_seconds
@@ -91,6 +91,7 @@ def test_physics_beyond_the_points_never_contradicts_their_order() -> None:
     st.sampled_from(["batch", "context"]),
     st.floats(1.0, 4.0),
 )
+@example(2.0, 0.0, 1.0, 500.0, "batch", 2.327398463109272)  # whose mean context is just short of 500
 def test_a_decode_step_with_more_to_do_is_never_faster(
     slower: float, noise: float, batch: float, context: float, more: str, by: float
 ) -> None:
