@@ -100,11 +100,12 @@ def composition(load: Load, kinds: int = _KINDS) -> Composition:
     return Composition(_alike(_steps(load, isl, osl), kinds))
 
 
-def per_rank(whole: Composition, ranks: int) -> Composition:
+def per_rank(whole: Composition, ranks: int, padded: bool = False) -> Composition:
     """The steps as one of `ranks` attention ranks sees them: its share of the decodes, its own prompts.
 
     All ranks step together, so each waits for whichever computes a prompt: a step that holds prompts lasts as long as
-    on the rank that has the most of them. Experts are spread over all ranks and run an even share of all tokens.
+    on the rank that has the most of them. Experts are spread over all ranks and run an even share of all tokens;
+    `padded`, of as many as if every rank had the most.
     """
     if ranks == 1:
         return whole
@@ -118,7 +119,7 @@ def per_rank(whole: Composition, ranks: int) -> Composition:
     steps[:, 0] = decodes / ranks + steps[:, 4]
     steps[:, 1] = decodes / ranks + prompts * share
     steps[:, 2] /= ranks
-    steps[:, 5] /= ranks
+    steps[:, 5] = steps[:, 0] if padded else steps[:, 5] / ranks
     return Composition(steps)
 
 

@@ -25,6 +25,9 @@ default leaves, so their clients are not made to wait for it."""
 JITTER = 0.1
 """Fixed lengths are spread by this share where prompts share steps with decodes: servers do not keep clients in step
 (measured: closed loops of vLLM and TensorRT-LLM with fixed lengths do not show the waves that exact lengths give)."""
+PADS_RANKS = ("vllm",)
+"""Engines whose attention ranks each run as many tokens as the busiest, padding included: vLLM with CUDA graphs
+(assumed from `coordinate_batch_across_dp`; measured runs agree)."""
 _REPLAYED_REQUESTS = 4_000
 """Of an open loop at most: means and P99 of a steady rate do not move beyond."""
 _BLOCK_TOKENS = 16
@@ -63,7 +66,7 @@ def closed_loop(case: ServingCase) -> Composition:
             exclusive_prefill=case.exclusive_prefill,
         )
     )
-    return per_rank(found, layout.dp)
+    return per_rank(found, layout.dp, padded=case.engine in PADS_RANKS)
 
 
 def _seats(case: ServingCase) -> int:

@@ -104,6 +104,9 @@ def test_ranks_share_the_work_of_experts_whichever_of_them_has_the_prompt(ranks:
     experts[[STEP_FIELDS.index("expert_read_s"), STEP_FIELDS.index("expert_flops_s_per_token")]] = 1e-12, 1e-5
     expected = np.array(whole.seconds(experts)) / ranks
     assert per_rank(whole, ranks).seconds(experts) == pytest.approx(expected, rel=1e-9)
+    padded = per_rank(whole, ranks, padded=True)
+    assert (padded.steps[:, 5] == padded.steps[:, 0]).all()
+    assert padded.seconds(experts)[1] > expected[1]
 
 
 @pytest.mark.parametrize(
