@@ -30,6 +30,7 @@ COEFFICIENT_UNITS: dict[str, str] = {
     "prefill_layer_host_us": "us",
     "collective_us": "us",
     "collective_pcie_us": "us",
+    "collective_network_us": "us",
     "sequence_overhead_us": "us",
     "sequence_layer_overhead_us": "us",
     "step_overhead_us": "us",

@@ -26,6 +26,10 @@ COLLECTIVES_PER_LAYER = 2
 PCIE_X16_ONE_WAY_GBS = {3: 15.75, 4: 31.5, 5: 63.0, 6: 121.0}
 """One direction of a x16 slot by PCIe generation (PCI-SIG line rates less encoding)."""
 
+NETWORK_ONE_WAY_GBS = {True: 50.0, False: 12.5}
+"""One direction of a GPU's share of its node's network, by whether the node has NVLink: a 400 Gb/s adapter a GPU as in
+HGX and DGX systems, a 100 Gb/s share in servers of PCIe cards (assumed: no catalogue says what a cluster has)."""
+
 
 def compute_flops(accelerator: Accelerator, dtype: str) -> float:
     """Dense FLOP/s of GEMMs in `dtype`; a type without tensor cores here is widened first and runs at the 16-bit rate.
@@ -121,6 +125,38 @@ def _state_bytes(attention: Attention) -> float:
     return 2.0 * (2 * attention.state_elements + 2 * attention.state_fp32_elements)
 
 
+def _collectives(
+    accelerator: Accelerator,
+    c: Mapping[str, float],
+    tp: int,
+    ranks: int,
+    reductions: int,
+    exchanges: int,
+    reduced_bytes: float,
+    exchanged_bytes: float,
+) -> tuple[float, float]:
+    """Latency of a step's collectives in seconds, and ideal seconds a token spends on links.
+
+    Inside a node ranks meet over NVLink or PCIe. An all-reduce over more is one in each node, then one of each rank's
+    share over the network (NCCL's hierarchy of rings); of an exchange over more ranks than a node has, what is meant
+    for other nodes takes the network.
+    """
+    node = accelerator.node_gpus
+    link, network = one_way_link_bytes_per_s(accelerator), NETWORK_ONE_WAY_GBS[accelerator.interconnect_gbs > 0] * GB
+    latency_us = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
+    across_us = c["collective_network_us"]
+    inside = min(tp, node)
+    nodes = -(-tp // node)
+    reduced_s = reduced_bytes * (2 * (inside - 1) / inside / link + 2 * (nodes - 1) / nodes / inside / network)
+    away = max(0.0, 1 - node / ranks)
+    exchanged_s = exchanged_bytes * ((1 - away) / link + away / network)
+    latency_s = 1e-6 * (
+        reductions * (latency_us + (across_us if nodes > 1 else 0.0))
+        + exchanges * (latency_us + (across_us if away else 0.0))
+    )
+    return latency_s, reductions * reduced_s + exchanges * exchanged_s
+
+
 def step_parameters(
     architecture: Architecture,
     weights: Weights,
@@ -183,16 +219,16 @@ def step_parameters(
         p["expert_read_s"] = c["expert_read_factor"] * rank.expert_bytes / dp / bandwidth
         p["expert_unused_share"] = float(np.mean([1 - f.experts_per_token / f.experts for f in moe])) ** dp
         p["expert_flops_s_per_token"] = expert_s * rank.routed_parameters
-    latency_us = c["collective_us"] if accelerator.interconnect_gbs > 0 else c["collective_pcie_us"]
     reductions = (0 if tp == 1 else COLLECTIVES_PER_LAYER * len(layers)) - (0 if tp == 1 or dp == 1 else len(moe))
-    sent = reductions * architecture.hidden_size * ACTIVATION_BYTES * 2 * (tp - 1) / tp
     exchanges = 0 if dp == 1 else COLLECTIVES_PER_LAYER * len(moe)
-    if exchanges:
-        # Each token goes to the ranks its experts are on and comes back, never to more ranks than there are.
-        copies = np.mean([min(f.experts_per_token, tp * dp - 1) for f in moe])
-        sent += exchanges * architecture.hidden_size * ACTIVATION_BYTES * float(copies) / tp
-    p["collective_latency_s"] = (reductions + exchanges) * latency_us * 1e-6
-    p["collective_bytes_s_per_token"] = c["collective_bytes_factor"] * sent / one_way_link_bytes_per_s(accelerator)
+    # Each token goes to the ranks its experts are on and comes back, never to more ranks than there are.
+    copies = float(np.mean([min(f.experts_per_token, tp * dp - 1) for f in moe])) if exchanges else 0.0
+    hidden_bytes = architecture.hidden_size * ACTIVATION_BYTES
+    latency_s, bytes_s = _collectives(
+        accelerator, c, tp, tp * dp, reductions, exchanges, hidden_bytes, copies * hidden_bytes / tp
+    )
+    p["collective_latency_s"] = latency_s
+    p["collective_bytes_s_per_token"] = c["collective_bytes_factor"] * bytes_s
 
     windows = []
     for attention in (layer.attention for layer in layers):

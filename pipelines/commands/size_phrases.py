@@ -81,8 +81,8 @@ WARNINGS: Pairs = (
         "CUDA 图需占预算外 {needed} GiB,仅剩 {left} GiB:预热时可能显存不足",
     ),
     (
-        "TP {n} crosses nodes of {size} {gpu}, and no time here knows the network between them",
-        "TP {n} 跨越每节点 {size} 张 {gpu} 的边界,此处的时间未计节点间网络",
+        "TP {n} crosses nodes of {size} {gpu}, and times assume the usual network between them",
+        "TP {n} 跨越每节点 {size} 张 {gpu} 的边界,时间按常见的节点间网络假设",
     ),
     ("weights: {t_note}", "权重:{t_note}"),
     (

@@ -154,7 +154,7 @@ def named(engines: Sequence[EngineSpec]) -> dict[str, EngineSpec]:
 def _estimate(candidate: Candidate, spec: ServiceSpec, model: Model, catalog: Catalog, demand: Demand) -> Candidate:
     architecture, gpu, tp = model.architecture, candidate.gpu, candidate.tp
     if tp > gpu.node_gpus:
-        reason = f"TP {tp} crosses nodes of {gpu.node_gpus} {gpu.gpu_id}, whose links the step time does not know"
+        reason = f"TP {tp} crosses nodes of {gpu.node_gpus} {gpu.gpu_id}, whose network no measurement tells"
         return replace(candidate, reason=reason)
     try:
         weight = model.weights(candidate.precision)

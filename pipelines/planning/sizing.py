@@ -157,7 +157,7 @@ class Sized:
             said.append(f"weights: {self.weights.note}")
         if self.ask.tp > self.gpu.node_gpus:
             said.append(
-                f"TP {self.ask.tp} crosses nodes of {self.gpu.node_gpus} {self.gpu.gpu_id}, and no time here knows the "
+                f"TP {self.ask.tp} crosses nodes of {self.gpu.node_gpus} {self.gpu.gpu_id}, and times assume the usual "
                 "network between them"
             )
         share = self.ask.gpu_memory_utilization

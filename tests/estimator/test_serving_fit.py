@@ -17,7 +17,7 @@ from estimator.step_time import ADJUSTMENT, CLOSED, COEFFICIENT_UNITS, OPEN, adj
 from estimator.weights import weights
 from tests.estimator.step_models import H100, gqa
 
-OTHERS = {"expert_imbalance_factor": 1.2, "collective_pcie_us": 35.0}
+OTHERS = {"expert_imbalance_factor": 1.2, "collective_pcie_us": 35.0, "collective_network_us": 30.0}
 B200 = Accelerator("B200-SXM", 178.0, 8000, 2250, 4500, None, 9000, 1800, 5)
 
 

@@ -16,6 +16,7 @@ from tests.estimator.step_models import H100, gqa
 TYPICAL = {name: prior.typical for name, prior in PRIORS.items()} | {
     "expert_imbalance_factor": 1.2,
     "collective_pcie_us": 35.0,
+    "collective_network_us": 30.0,
 }
 
 ONE_RANK = Layout(1)

@@ -264,6 +264,32 @@ def test_tensor_parallel_ranks_meet_over_nvlink_one_way_or_over_pcie() -> None:
     assert parameters(gqa(), L40S, tp=4, coefficients=latencies)[latency] == pytest.approx(64 * 40e-6)
 
 
+def test_ranks_of_several_nodes_meet_over_the_network_too() -> None:
+    """16 ranks of 8 a node: an all-reduce in each node, then of an eighth of it over 400 Gb/s, one adapter a GPU."""
+    index, latency = STEP_FIELDS.index("collective_bytes_s_per_token"), STEP_FIELDS.index("collective_latency_s")
+    hidden = 4096 * 2
+    times = {**IDEAL, "collective_us": 10.0, "collective_network_us": 30.0}
+    across = parameters(gqa(), tp=16, coefficients=times)
+    assert across[index] == pytest.approx(64 * hidden * (2 * 7 / 8 / 450e9 + 2 / 2 / 8 / 50e9))
+    assert across[latency] == pytest.approx(64 * 40e-6)
+    rack = replace(H100, node_gpus=72)
+    inside = parameters(gqa(), rack, tp=16, coefficients=times)
+    assert inside[index] == pytest.approx(64 * hidden * 2 * 15 / 16 / 450e9) and inside[index] < across[index]
+    assert inside[latency] == pytest.approx(64 * 10e-6)
+
+
+def test_experts_of_several_nodes_are_reached_over_the_network() -> None:
+    """Of 16 attention ranks, half of what is dispatched and combined goes to the other node of 8."""
+    index = STEP_FIELDS.index("collective_bytes_s_per_token")
+    moe = gqa(experts=32, experts_per_token=4, intermediate=1024)
+    near, far = (
+        step_parameters(moe, weights(moe), replace(H100, node_gpus=node), 1, IDEAL, dp=16)[index] for node in (16, 8)
+    )
+    sent = 2 * 32 * 4096 * 2 * 4
+    assert near == pytest.approx(sent / 450e9)
+    assert far == pytest.approx(sent * (0.5 / 450e9 + 0.5 / 50e9))
+
+
 def test_types_without_tensor_cores_compute_at_the_16_bit_rate() -> None:
     index = STEP_FIELDS.index("dense_flops_s_per_token")
     a100 = Accelerator("A100-80GB-SXM", 79.25, 2039, 312, None, 624, None, 600, 4)

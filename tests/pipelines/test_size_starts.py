@@ -189,7 +189,7 @@ def test_a_checkpoint_far_from_its_config_and_a_group_across_nodes_are_warned_of
     warned = sized(str(tmp_path))["warnings"]
     assert any("what the config comes to" in warning for warning in warned)
     assert sized()["warnings"] == []
-    across = "TP 16 crosses nodes of 8 H100-SXM, and no time here knows the network between them"
+    across = "TP 16 crosses nodes of 8 H100-SXM, and times assume the usual network between them"
     assert across in sized(tp=16)["warnings"]
     assert sized(tp=16, gpu="GB200")["warnings"] == []
 
