@@ -91,7 +91,7 @@ def _order(point: Point) -> tuple[object, ...]:
 
 
 def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
-    steady = [point for point in known if not _queues(point, known)]
+    steady = _steady(known)
     by_metric: Mapping[str, list[Factor]] = {metric: _factors(metric, steady, rest) for metric in METRICS}
     return [
         replace(
@@ -102,23 +102,27 @@ def _corrected(known: Sequence[Point], rest: Sequence[Point]) -> list[Point]:
     ]
 
 
-def _queues(point: Point, known: Sequence[Point]) -> bool:
-    """Whether an open-loop point waits in a queue that the prediction does not have or the reverse, beside the others.
+def _steady(known: Sequence[Point]) -> list[Point]:
+    """Without the open-loop points that wait in a queue which the prediction does not have, or the reverse.
 
     Near its capacity a server's latency grows without bound, so a small error of step times is a large one of waiting:
-    such a point tells nothing of loads below.
+    such a point tells nothing of loads below. It is known by its distance from the others' usual TTFT.
     """
-    if point.case.protocol.concurrency is not None or _ratio("ttft", point) is None:
-        return False
-    usual = median(ratio for other in known if (ratio := _ratio("ttft", other)) is not None)
-    return abs((_ratio("ttft", point) or 0.0) - usual) > math.log(QUEUED)
+    ratios = [_ratio("ttft", point) for point in known]
+    usual = median([ratio for ratio in ratios if ratio is not None] or [0.0])
+    return [
+        point
+        for point, ratio in zip(known, ratios, strict=True)
+        if point.case.protocol.concurrency is not None or ratio is None or abs(ratio - usual) <= math.log(QUEUED)
+    ]
 
 
 def _ratio(metric: str, point: Point) -> float | None:
-    """Logarithm of measured over predicted."""
+    """Logarithm of measured over predicted; None where one is missing, or the prediction has no bound."""
     if metric not in point.measured or metric not in point.predicted:
         return None
-    return math.log(point.measured[metric] / point.predicted[metric].value)
+    value = point.predicted[metric].value
+    return math.log(point.measured[metric] / value) if math.isfinite(value) else None
 
 
 def _factors(metric: str, known: Sequence[Point], rest: Sequence[Point]) -> list[Factor]:

@@ -253,7 +253,7 @@ def errors_table(fitted: Fitted, share: float = CORRECTED) -> list[dict[str, obj
         replace(point, predicted={metric: Value(value) for metric, value in (predicted or _NOTHING).items()})
         for point, predicted in zip(fitted.points, fitted.left_out, strict=True)
     ]
-    alone, corrected = _errors(known), _errors(correct([p for p in known if "e2e" in p.predicted], share).scored)
+    alone, corrected = _errors(known), _errors(correct(known, share).scored)
     table: list[dict[str, object]] = []
     for key, errors in sorted(alone.items()):
         row: dict[str, object] = {**dict(zip(("load", "engine", "metric"), key, strict=True)), "n": len(errors)}
