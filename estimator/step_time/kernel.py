@@ -92,7 +92,7 @@ MEASURED_TERM = "measured beside physics"
 """What a profile adds to physics, or (negative) takes from it."""
 
 _FIELDS = len(STEP_FIELDS)
-_KNOTS = _FIELDS + 3
+KNOTS = _FIELDS + 3
 """Where a profile's numbers begin: behind its three counts."""
 
 
@@ -158,15 +158,15 @@ def _decode(p: NDArray[np.float64], physics_s: float, sequences: float, context:
     m = int(p[_FIELDS + 1])
     if n == 0:
         return physics_s
-    contexts = _KNOTS + n
+    contexts = KNOTS + n
     grid = contexts + m
-    s = min(max(sequences, p[_KNOTS]), p[contexts - 1])
+    s = min(max(sequences, p[KNOTS]), p[contexts - 1])
     c = min(max(context, p[contexts]), p[grid - 1])
-    i = _last_below(p, _KNOTS, n, s)
+    i = _last_below(p, KNOTS, n, s)
     j = _last_below(p, contexts, m, c)
     up = 1 if n > 1 else 0
     on = 1 if m > 1 else 0
-    u = (s - p[_KNOTS + i]) / (p[_KNOTS + i + up] - p[_KNOTS + i]) if up else 0.0
+    u = (s - p[KNOTS + i]) / (p[KNOTS + i + up] - p[KNOTS + i]) if up else 0.0
     v = (c - p[contexts + j]) / (p[contexts + j + on] - p[contexts + j]) if on else 0.0
     low = grid + i * m + j
     high = grid + (i + up) * m + j
@@ -191,7 +191,7 @@ def _prefill_factor(p: NDArray[np.float64], attention_pairs: float, prefill_toke
     k = int(p[_FIELDS + 2])
     if k == 0:
         return 1.0
-    prompts = _KNOTS + int(p[_FIELDS]) + int(p[_FIELDS + 1]) + int(p[_FIELDS]) * int(p[_FIELDS + 1])
+    prompts = KNOTS + int(p[_FIELDS]) + int(p[_FIELDS + 1]) + int(p[_FIELDS]) * int(p[_FIELDS + 1])
     # A chunk behind d tokens of its prompt meets chunk x (d + chunk / 2) pairs.
     end = prefill_tokens + max(0.0, attention_pairs / prefill_tokens - prefill_tokens / 2.0)
     physics_s: float = _physics(p, end, 1.0, 0.0, 0.0, end * end / 2.0, end, end)

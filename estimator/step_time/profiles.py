@@ -21,7 +21,7 @@ from statistics import median
 import numpy as np
 from numpy.typing import NDArray
 
-from estimator.step_time.kernel import STEP_FIELDS, WINDOW_INDEX, step_seconds
+from estimator.step_time.kernel import KNOTS, STEP_FIELDS, WINDOW_INDEX, step_seconds
 
 Parameters = NDArray[np.float64]
 
@@ -32,7 +32,6 @@ LEAST_RATIO, MOST_RATIO = 0.2, 20.0
 MOST_PLACES = 250_000
 """Largest grid of batches x contexts: every replay carries it."""
 _FIELDS = len(STEP_FIELDS)
-_KNOTS = _FIELDS + 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -98,9 +97,9 @@ def carried(p: Parameters) -> Carried | None:
     """Where the measurements that `p` carries hold; None where it is physics alone."""
     if len(p) == _FIELDS:
         return None
-    n, m, k = (int(count) for count in p[_FIELDS:_KNOTS])
-    prompts = _KNOTS + n + m + n * m
-    ends = ((_KNOTS, n), (_KNOTS + n, m), (prompts, k))
+    n, m, k = (int(count) for count in p[_FIELDS:KNOTS])
+    prompts = KNOTS + n + m + n * m
+    ends = ((KNOTS, n), (KNOTS + n, m), (prompts, k))
     found = [(float(p[at]), float(p[at + count - 1])) if count else None for at, count in ends]
     return Carried(*found)
 
@@ -111,10 +110,10 @@ def is_whole(p: Parameters) -> bool:
         return False
     if len(p) == _FIELDS:
         return True
-    if len(p) < _KNOTS or not all(float(count).is_integer() and count >= 0 for count in p[_FIELDS:_KNOTS]):
+    if len(p) < KNOTS or not all(float(count).is_integer() and count >= 0 for count in p[_FIELDS:KNOTS]):
         return False
-    n, m, k = (int(count) for count in p[_FIELDS:_KNOTS])
-    return len(p) == _KNOTS + n + m + n * m + 2 * k and (n == 0) == (m == 0)
+    n, m, k = (int(count) for count in p[_FIELDS:KNOTS])
+    return len(p) == KNOTS + n + m + n * m + 2 * k and (n == 0) == (m == 0)
 
 
 def with_profile(

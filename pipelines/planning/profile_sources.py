@@ -7,10 +7,8 @@ Belongs here: an entry of `profiles`, or a sized configuration, as what a profil
 from __future__ import annotations
 
 import difflib
-from collections.abc import Mapping
 from dataclasses import asdict, replace
 from pathlib import Path
-from typing import Any
 
 import polars as pl
 
@@ -55,7 +53,8 @@ def _reads(place: Place, spec: ProfileSpec, where: str) -> list[SourceRead]:
     revision = next(service.revision for service in place.spec.services if service.model == spec.model)
     model = read_model(spec.model, revision, offline=place.spec.offline, folder=place.folder)
     try:
-        precision = model_of(model_row(model)).weights(spec.precision).precision
+        served = model_of(model_row(model))
+        precision = served.weights(spec.precision).precision
     except UnsupportedPrecision as error:
         raise WorkspaceError(f"{where}: {error}") from None
     of = {
@@ -76,7 +75,7 @@ def _reads(place: Place, spec: ProfileSpec, where: str) -> list[SourceRead]:
         label=spec.label,
         options=spec.options,
         config=model.config,
-        longest=_longest(model.config),
+        longest=served.architecture.max_position_tokens,
         max_rejected_share=place.spec.max_rejected_share,
     )
 
@@ -107,12 +106,3 @@ def measured_configuration(made: ReplayOf, sized: Sized, load: Workload) -> Repl
     isl, osl = float(load.isl_tokens.mean()), float(load.osl_tokens.mean())
     request_s = outside_s(coefficients, isl, decode_step_seconds(step, 1.0, isl + osl / 2))
     return replace(made, step=step, request_s=request_s)
-
-
-def _longest(config: Mapping[str, Any]) -> int:
-    """The longest context a config allows, where it says so in the usual place."""
-    inner = config.get("text_config")
-    told = config.get("max_position_embeddings") or (
-        inner.get("max_position_embeddings") if isinstance(inner, dict) else None
-    )
-    return int(told) if isinstance(told, int) and told > 0 else 32_768
