@@ -32,6 +32,8 @@ COLUMNS = (
     "tpot_weight",
 )
 """Columns of `Composition.steps`. The weights are steps per request: of waiting for its first token, and per token."""
+_WEIGHTS = COLUMNS.index("ttft_weight")
+"""Where the weights begin, behind what a step holds."""
 _KINDS = 24
 """Kinds of step, of decode steps and of steps with prompts each, that steps are summed to."""
 _SEED = 20_250_601
@@ -129,7 +131,7 @@ def _steps(load: Load, isl: Floats, osl: Floats) -> Floats:
     out = np.zeros((most, len(COLUMNS)))
     n = _run(load.clients, isl, osl, float(load.max_num_batched_tokens), load.max_num_seqs, load.exclusive_prefill, out)
     steps = out[:n]
-    steps[:, 6:] /= load.requests
+    steps[:, _WEIGHTS:] /= load.requests
     return steps
 
 
@@ -247,8 +249,8 @@ def _run(  # noqa: PLR0912, PLR0915
 
 def _alike(steps: Floats, kinds: int) -> Floats:
     """Steps with and without prompts each sorted by their tokens and summed to rows of equal weight."""
-    total = np.maximum(steps[:, 6:].sum(axis=0), 1e-12)
-    weight = (steps[:, 6:] / total).sum(axis=1)
+    total = np.maximum(steps[:, _WEIGHTS:].sum(axis=0), 1e-12)
+    weight = (steps[:, _WEIGHTS:] / total).sum(axis=1)
     summed = []
     for mine in (steps[:, 4] == 0.0, steps[:, 4] > 0.0):
         some, w = steps[mine], weight[mine]
@@ -261,6 +263,6 @@ def _alike(steps: Floats, kinds: int) -> Floats:
             alike = some[place == kind]
             share = w[place == kind, None]
             if share.sum() > 0.0:
-                mean = (alike[:, :6] * share).sum(axis=0) / share.sum()
-                summed.append(np.concatenate((mean, alike[:, 6:].sum(axis=0))))
+                mean = (alike[:, :_WEIGHTS] * share).sum(axis=0) / share.sum()
+                summed.append(np.concatenate((mean, alike[:, _WEIGHTS:].sum(axis=0))))
     return np.array(summed)
